@@ -1,0 +1,87 @@
+// Static types of values: what is known before anything runs. Dimensions may be numbers, names, or unknown.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+
+namespace ferry {
+
+// One dimension: a number, a name ("batch": equal wherever the name is equal), or unknown.
+struct Dim {
+  Dim() = default;
+  Dim(int64_t number) : value(number) {}
+  static Dim Named(std::string name) {
+    Dim d;
+    d.symbol = std::move(name);
+    return d;
+  }
+
+  bool known() const { return value.has_value(); }
+  bool named() const { return !value && !symbol.empty(); }
+  bool unknown() const { return !value && symbol.empty(); }
+
+  std::optional<int64_t> value;
+  std::string symbol;
+  std::string denotation;  // ONNX's dimension denotation, carried along untouched
+};
+
+// True when both are surely the same size.
+bool SameDim(const Dim& a, const Dim& b);
+// Arithmetic that keeps a name where the result is surely the same size, else gives unknown.
+Dim operator+(const Dim& a, const Dim& b);
+Dim operator-(const Dim& a, const Dim& b);
+Dim operator*(const Dim& a, const Dim& b);
+Dim FloorDivide(const Dim& a, const Dim& b);
+
+using SymbolicShape = std::vector<Dim>;
+
+SymbolicShape ToSymbolic(const Shape& shape);
+std::optional<Shape> ToConcrete(const SymbolicShape& shape);  // when every dim is known and not negative
+Dim CountElements(const SymbolicShape& shape);
+std::string ToText(const Dim& dim);             // "3", "batch", "?"
+std::string ToText(const SymbolicShape& shape);
+
+struct Type {
+  enum class Kind : uint8_t { kUnknown, kTensor, kSparseTensor, kSequence, kOptional, kMap, kOpaque };
+
+  static Type Tensor(DType dtype) { return Type{.kind = Kind::kTensor, .dtype = dtype}; }
+  static Type Tensor(DType dtype, SymbolicShape shape) {
+    return Type{.kind = Kind::kTensor, .dtype = dtype, .shape = std::move(shape)};
+  }
+  static Type SequenceOf(Type element) {
+    return Type{.kind = Kind::kSequence, .element = std::make_shared<const Type>(std::move(element))};
+  }
+  static Type OptionalOf(Type element) {
+    return Type{.kind = Kind::kOptional, .element = std::make_shared<const Type>(std::move(element))};
+  }
+  static Type MapOf(DType key, Type value) {
+    return Type{.kind = Kind::kMap, .dtype = key, .element = std::make_shared<const Type>(std::move(value))};
+  }
+
+  bool known() const { return kind != Kind::kUnknown; }
+  bool is_tensor() const { return kind == Kind::kTensor; }
+  bool has_rank() const { return shape.has_value(); }
+
+  Kind kind = Kind::kUnknown;
+  DType dtype = DType::kUndefined;      // element type; the key type for maps
+  std::optional<SymbolicShape> shape;   // tensors: empty optional means unknown rank
+  std::shared_ptr<const Type> element;  // sequence, optional: element; map: value
+  std::string denotation;
+  std::string opaque_domain;
+  std::string opaque_name;
+};
+
+std::string ToText(const Type& type);       // "float[batch, 3]", "seq(tensor(float))"
+std::string OnnxTypeName(const Type& type); // "tensor(float)", "seq(tensor(int64))": as schemas write it
+bool SameElementType(const Type& a, const Type& b);  // equal but for shapes
+
+// What two descriptions of one value have in common / know together. Merge throws when they contradict each other.
+Type Union(const Type& a, const Type& b);
+Type Merge(const Type& a, const Type& b);
+
+}  // namespace ferry

@@ -1,0 +1,201 @@
+#include "tensor/tensor.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace ferry {
+
+std::shared_ptr<Buffer> Buffer::Allocate(size_t bytes) {
+  std::shared_ptr<Buffer> buffer(new Buffer);
+  constexpr size_t kLargest = size_t{1} << 46;
+  size_t rounded = (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+  if (bytes > kLargest) Fail(ErrorCode::kLimit, "a tensor of ", bytes, " bytes is larger than any machine's memory");
+  if (rounded > 0) {
+    buffer->data_ = static_cast<std::byte*>(std::aligned_alloc(kTensorAlignment, rounded));
+    if (!buffer->data_) Fail(ErrorCode::kLimit, "no memory for a tensor of ", bytes, " bytes");
+  }
+  buffer->bytes_ = bytes;
+  buffer->owned_ = true;
+  return buffer;
+}
+
+std::shared_ptr<Buffer> Buffer::Strings(size_t count) {
+  std::shared_ptr<Buffer> buffer(new Buffer);
+  buffer->strings_.resize(count);
+  return buffer;
+}
+
+std::shared_ptr<Buffer> Buffer::Borrow(const void* data, size_t bytes, std::shared_ptr<const void> keep_alive) {
+  std::shared_ptr<Buffer> buffer(new Buffer);
+  buffer->data_ = static_cast<std::byte*>(const_cast<void*>(data));
+  buffer->bytes_ = bytes;
+  buffer->is_borrowed_ = true;
+  buffer->keep_alive_ = std::move(keep_alive);
+  return buffer;
+}
+
+std::shared_ptr<Buffer> Buffer::Arena(void* data, size_t bytes) {
+  std::shared_ptr<Buffer> buffer = Borrow(data, bytes, nullptr);
+  buffer->is_arena_ = true;
+  return buffer;
+}
+
+Buffer::~Buffer() {
+  if (owned_) std::free(data_);
+}
+
+size_t StorageBytes(DType type, int64_t count) {
+  Require(count >= 0, "a tensor cannot have ", count, " elements");
+  auto n = static_cast<uint64_t>(count);
+  int bits = BitWidth(type);
+  if (bits == 0) return 0;
+  if (bits < 8) return static_cast<size_t>(n / (8 / bits) + (n % (8 / bits) != 0));
+  size_t bytes;
+  if (__builtin_mul_overflow(n, static_cast<uint64_t>(bits / 8), &bytes) || bytes > PTRDIFF_MAX)
+    Fail(ErrorCode::kLimit, count, " elements of ", type, " are more than can be addressed");
+  return bytes;
+}
+
+Tensor::Tensor(DType type, Shape shape)
+    : dtype_(type), shape_(std::move(shape)), size_(shape_.ElementCount()), bytes_(StorageBytes(type, size_)) {
+  if (type == DType::kString) {
+    Require(size_ <= (int64_t{1} << 32), "a tensor of ", size_, " strings is too large");
+    buffer_ = Buffer::Strings(static_cast<size_t>(size_));
+  } else {
+    buffer_ = Buffer::Allocate(bytes_);
+    data_ = buffer_->data();
+  }
+}
+
+Tensor::Tensor(DType type, Shape shape, std::shared_ptr<Buffer> buffer, size_t byte_offset)
+    : dtype_(type), shape_(std::move(shape)), size_(shape_.ElementCount()), bytes_(StorageBytes(type, size_)) {
+  Rebind(std::move(buffer), byte_offset);
+}
+
+void Tensor::Rebind(std::shared_ptr<Buffer> buffer, size_t byte_offset) {
+  Require(dtype_ != DType::kString, "strings cannot be placed in plain storage");
+  Require(byte_offset <= buffer->bytes() && bytes_ <= buffer->bytes() - byte_offset, "storage is too small for shape ",
+          shape_);
+  buffer_ = std::move(buffer);
+  data_ = buffer_->data() + byte_offset;
+}
+
+Tensor Tensor::Zeros(DType type, Shape shape) {
+  Tensor t(type, std::move(shape));
+  if (t.bytes_ > 0) std::memset(t.data_, 0, t.bytes_);
+  return t;
+}
+
+Tensor Tensor::Borrow(DType type, Shape shape, const void* data, std::shared_ptr<const void> keep_alive) {
+  size_t bytes = StorageBytes(type, shape.ElementCount());
+  return Tensor(type, std::move(shape), Buffer::Borrow(data, bytes, std::move(keep_alive)));
+}
+
+Tensor Tensor::Reshaped(Shape shape) const {
+  Require(shape.ElementCount() == size_, "shape ", shape_, " cannot be seen as ", shape);
+  Tensor t = *this;
+  t.shape_ = std::move(shape);
+  return t;
+}
+
+Tensor Tensor::ViewedAs(DType type) const {
+  Require(BitWidth(type) == BitWidth(dtype_) && BitWidth(type) > 0, dtype_, " cannot be seen as ", type);
+  Tensor t = *this;
+  t.dtype_ = type;
+  return t;
+}
+
+Tensor Tensor::Rows(int64_t begin, int64_t count) const {
+  Require(rank() > 0 && begin >= 0 && count >= 0 && begin <= dim(0) && count <= dim(0) - begin, "rows ", begin, " to ",
+          begin + count, " are outside shape ", shape_);
+  int64_t row = shape_.CountBetween(1, rank());
+  Require(!IsPacked(dtype_) || (row * BitWidth(dtype_)) % 8 == 0, "rows of shape ", shape_, " share bytes");
+  Tensor t = *this;
+  t.shape_[0] = count;
+  t.size_ = row * count;
+  t.bytes_ = StorageBytes(dtype_, t.size_);
+  if (dtype_ == DType::kString)
+    t.string_offset_ += static_cast<size_t>(row * begin);
+  else
+    t.data_ += StorageBytes(dtype_, row * begin);
+  return t;
+}
+
+Tensor Tensor::Clone() const {
+  if (!defined()) return {};
+  Tensor t(dtype_, shape_);
+  if (dtype_ == DType::kString) {
+    const std::string* from = StringData();
+    std::copy(from, from + size_, t.MutableData<std::string>());
+  } else if (bytes_ > 0) {
+    std::memcpy(t.data_, data_, bytes_);
+  }
+  return t;
+}
+
+const std::string* Tensor::StringData() const { return buffer_->strings().data() + string_offset_; }
+
+void Tensor::TypeMismatch(DType asked) const {
+  Fail(ErrorCode::kInvalidArgument, "expected a tensor of ", asked, ", got ", dtype_);
+}
+
+Tensor Tensor::Unpacked() const {
+  int bits = BitWidth(dtype_);
+  Require(IsPacked(dtype_), dtype_, " is not a packed type");
+  bool is_signed = IsSignedInteger(dtype_);
+  Tensor out(is_signed ? DType::kInt8 : DType::kUInt8, shape_);
+  auto* to = reinterpret_cast<uint8_t*>(out.mutable_raw());
+  auto* from = reinterpret_cast<const uint8_t*>(raw());
+  int per_byte = 8 / bits;
+  unsigned mask = (1u << bits) - 1, sign = 1u << (bits - 1);
+  for (int64_t i = 0; i < size_; ++i) {
+    unsigned code = (from[i / per_byte] >> (i % per_byte * bits)) & mask;
+    if (is_signed && (code & sign)) code |= ~mask;
+    to[i] = static_cast<uint8_t>(code);
+  }
+  return out;
+}
+
+Tensor Tensor::Pack(DType type, const Tensor& unpacked) {
+  int bits = BitWidth(type);
+  Require(IsPacked(type) && BitWidth(unpacked.dtype()) == 8, unpacked.dtype(), " cannot be packed as ", type);
+  Tensor out = Zeros(type, unpacked.shape());
+  auto* to = reinterpret_cast<uint8_t*>(out.mutable_raw());
+  auto* from = reinterpret_cast<const uint8_t*>(unpacked.raw());
+  int per_byte = 8 / bits;
+  unsigned mask = (1u << bits) - 1;
+  for (int64_t i = 0; i < out.size_; ++i)
+    to[i / per_byte] = static_cast<uint8_t>(to[i / per_byte] | ((from[i] & mask) << (i % per_byte * bits)));
+  return out;
+}
+
+namespace {
+template <class T>
+std::vector<int64_t> Widen(const Tensor& tensor) {
+  const T* data = tensor.Data<T>();
+  return {data, data + tensor.size()};
+}
+}  // namespace
+
+std::vector<int64_t> ToInt64Vector(const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::kInt64: return Widen<int64_t>(tensor);
+    case DType::kInt32: return Widen<int32_t>(tensor);
+    case DType::kInt16: return Widen<int16_t>(tensor);
+    case DType::kInt8: return Widen<int8_t>(tensor);
+    case DType::kUInt64: return Widen<uint64_t>(tensor);
+    case DType::kUInt32: return Widen<uint32_t>(tensor);
+    case DType::kUInt16: return Widen<uint16_t>(tensor);
+    case DType::kUInt8: return Widen<uint8_t>(tensor);
+    case DType::kBool: return Widen<bool>(tensor);
+    default: Fail(ErrorCode::kInvalidArgument, "expected integers, got ", tensor.dtype());
+  }
+}
+
+bool Identical(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
+  if (a.dtype() == DType::kString) return std::equal(a.Data<std::string>(), a.Data<std::string>() + a.size(), b.Data<std::string>());
+  return a.bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+}
+
+}  // namespace ferry

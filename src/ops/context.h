@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -29,11 +30,27 @@ struct RunServices {
   const std::atomic<bool>* cancelled = nullptr;     // polled by long loops
 };
 
+// What a kernel works out once from its node's attributes (trees, a compiled pattern) and finds again on the next run.
+// Whoever runs a node many times keeps one beside it; many threads may use it at once.
+class KernelState {
+ public:
+  template <class T, class Make>
+  std::shared_ptr<const T> Get(const Make& make) {
+    std::lock_guard lock(mutex_);
+    if (!held_) held_ = std::make_shared<const T>(make());
+    return std::static_pointer_cast<const T>(held_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<const void> held_;
+};
+
 class OpContext {
  public:
   OpContext(const Node& node, std::span<const Value* const> inputs, std::span<Value* const> outputs,
-            const RunServices& services, std::span<Subgraph* const> subgraphs = {})
-      : node_(node), inputs_(inputs), outputs_(outputs), services_(services), subgraphs_(subgraphs) {}
+            const RunServices& services, std::span<Subgraph* const> subgraphs = {}, KernelState* state = nullptr)
+      : node_(node), inputs_(inputs), outputs_(outputs), services_(services), subgraphs_(subgraphs), state_(state) {}
 
   const Node& node() const { return node_; }
   const RunServices& services() const { return services_; }
@@ -55,6 +72,13 @@ class OpContext {
   // The body held by a graph attribute.
   Subgraph& subgraph(std::string_view attribute) const;
 
+  // make()'s result, kept from an earlier run of the same node where there is a place for it. It may depend on the
+  // node's attributes alone.
+  template <class T, class Make>
+  std::shared_ptr<const T> Prepared(const Make& make) const {
+    return state_ ? state_->Get<T>(make) : std::make_shared<const T>(make());
+  }
+
   // Splits [0, count) among the run's threads in pieces of at least `grain`; body(begin, end) must be independent.
   template <class Body>
   void ParallelFor(int64_t count, int64_t grain, const Body& body) const {
@@ -74,6 +98,7 @@ class OpContext {
   std::span<Value* const> outputs_;
   const RunServices& services_;
   std::span<Subgraph* const> subgraphs_;  // in the order of the node's graph attributes
+  KernelState* state_;
   std::vector<std::unique_ptr<Tensor>> scratch_;
 };
 

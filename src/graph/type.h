@@ -28,6 +28,7 @@ struct Dim {
   std::optional<int64_t> value;
   std::string symbol;
   std::string denotation;  // ONNX's dimension denotation, carried along untouched
+  std::shared_ptr<const std::string> unknown_fields;  // protobuf fields of the file that this version does not know
 };
 
 // True when both are surely the same size.
@@ -74,6 +75,13 @@ struct Type {
   std::string denotation;
   std::string opaque_domain;
   std::string opaque_name;
+
+  // Protobuf fields of the file that this version does not know: of the type, of its kind's message, of its shape.
+  struct Unknown {
+    std::string type, kind, shape;
+  };
+  std::shared_ptr<const Unknown> unknown_fields;
+  int32_t bad_dtype_number = 0;  // the file's element or key type when it names none; dtype is kUndefined then
 };
 
 std::string ToText(const Type& type);       // "float[batch, 3]", "seq(tensor(float))"

@@ -1,0 +1,78 @@
+#include "base/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace ferry {
+namespace {
+
+const char* KindOf(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+struct Descriptor {
+  int number;
+  ~Descriptor() {
+    if (number >= 0) close(number);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<MappedFile> MappedFile::Open(const std::string& path) {
+  Require(path.find('\0') == std::string::npos, "the path '", Printable(path), "' contains a zero byte");
+  // Without O_NONBLOCK, opening a pipe would wait for a writer before its kind can be looked at.
+  Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.number < 0) {
+    int reason = errno;
+    if (reason == ENOENT || reason == ENOTDIR) Fail(ErrorCode::kNotFound, Printable(path), ": no such file");
+    Fail(ErrorCode::kIo, Printable(path), ": cannot be opened: ", std::strerror(reason));
+  }
+  return FromDescriptor(file.number, path);
+}
+
+std::shared_ptr<MappedFile> MappedFile::FromDescriptor(int descriptor, const std::string& name) {
+  struct stat facts;
+  if (fstat(descriptor, &facts) != 0) Fail(ErrorCode::kIo, Printable(name), ": ", std::strerror(errno));
+  if (!S_ISREG(facts.st_mode)) Fail(ErrorCode::kIo, Printable(name), ": is ", KindOf(facts.st_mode), ", not a file");
+  std::shared_ptr<MappedFile> file(new MappedFile);
+  file->name_ = name;
+  file->size_ = static_cast<size_t>(facts.st_size);
+  if (file->size_ == 0) return file;
+  void* address = mmap(nullptr, file->size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  if (address == MAP_FAILED) {
+    file->size_ = 0;
+    Fail(ErrorCode::kIo, Printable(name), ": cannot be mapped: ", std::strerror(errno));
+  }
+  file->data_ = static_cast<const std::byte*>(address);
+  return file;
+}
+
+MappedFile::~MappedFile() {
+  if (data_) munmap(const_cast<std::byte*>(data_), size_);
+}
+
+bool MappedFile::Contains(const void* address) const {
+  auto at = reinterpret_cast<uintptr_t>(address), begin = reinterpret_cast<uintptr_t>(data_);
+  return at >= begin && at - begin < size_;
+}
+
+void DropPages(const void* data, size_t bytes) {
+  auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
+  uintptr_t end = (reinterpret_cast<uintptr_t>(data) + bytes) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+}  // namespace ferry

@@ -1,0 +1,20 @@
+// Values in files of their own: ONNX's TensorProto, SequenceProto, OptionalProto, MapProto and SparseTensorProto, as
+// the standard's test data have them. Such a file does not say which of these it is.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "graph/type.h"
+#include "tensor/value.h"
+
+namespace ferry {
+
+// `expected` is the type of the input or output the value belongs to; null reads a tensor.
+Value ReadValueFile(const std::string& path, const Type* expected);
+Value ReadValueFromMemory(std::span<const std::byte> bytes, std::shared_ptr<const void> keep_alive,
+                          const Type* expected);
+
+}  // namespace ferry

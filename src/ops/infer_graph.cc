@@ -75,9 +75,8 @@ class Inference {
   std::vector<ValueFacts> InferBody(const Graph& body, std::span<const ValueFacts> given, const OuterFacts& scope) {
     FactsByName values = Declared(body);
     for (size_t i = 0; i < body.inputs.size() && i < given.size(); ++i) {
-      ValueFacts facts = given[i];
-      if (!facts.type.known()) facts.type = body.inputs[i].type;
-      values[body.inputs[i].name] = std::move(facts);
+      // Only the type: a body runs many times, and what it starts with is not what it goes on with.
+      values[body.inputs[i].name] = ValueFacts{.type = given[i].type.known() ? given[i].type : body.inputs[i].type};
     }
     Run(body, values, scope);
     std::vector<ValueFacts> outputs;

@@ -1,0 +1,35 @@
+#include "engine/provider.h"
+
+namespace ferry {
+namespace {
+
+class PortableKernel final : public Kernel {
+ public:
+  explicit PortableKernel(const Operator& op) : compute_(op.compute) {}
+  void Run(OpContext& context) const override { compute_(context); }
+
+ private:
+  void (*compute_)(OpContext&);
+};
+
+class Cpu final : public Provider {
+ public:
+  std::string_view name() const override { return "cpu"; }
+  std::unique_ptr<Kernel> MakeKernel(const KernelRequest& request) const override {
+    return std::make_unique<PortableKernel>(request.op);
+  }
+};
+
+}  // namespace
+
+const Provider& CpuProvider() {
+  static const Cpu cpu;
+  return cpu;
+}
+
+const Provider& FindProvider(std::string_view name) {
+  if (name == CpuProvider().name()) return CpuProvider();
+  Fail(ErrorCode::kInvalidArgument, "there is no provider '", Printable(name), "'; there is: cpu");
+}
+
+}  // namespace ferry

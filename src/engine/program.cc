@@ -1,0 +1,172 @@
+#include "engine/program.h"
+
+#include <cstring>
+#include <new>
+
+#include "ops/evaluate.h"
+
+namespace ferry {
+namespace {
+
+class BodyRunner final : public Subgraph {
+ public:
+  BodyRunner(const Body& body, const Graph& graph, const Frame& outer, const RunServices& services)
+      : body_(body), graph_(graph), outer_(outer), services_(services) {}
+
+  size_t input_count() const override { return graph_.inputs.size(); }
+  size_t output_count() const override { return graph_.outputs.size(); }
+
+  std::vector<Value> Run(std::span<const Value> inputs) override {
+    Require(inputs.size() <= graph_.inputs.size(), "body '", Printable(graph_.name), "' takes ", graph_.inputs.size(),
+            " inputs, got ", inputs.size());
+    std::vector<Value> all(inputs.begin(), inputs.end());
+    all.resize(graph_.inputs.size());
+    for (int slot : body_.captured_slots) all.push_back(outer_.values[static_cast<size_t>(slot)]);
+    return body_.program->Run(all, services_);
+  }
+
+ private:
+  const Body& body_;
+  const Graph& graph_;
+  const Frame& outer_;
+  const RunServices& services_;
+};
+
+constexpr size_t kMostIdleFrames = 64;
+
+[[noreturn]] void FailAtNode(const Error& error, const Node& node, std::span<const Value* const> inputs) {
+  throw Error(error.code(), Cat(Describe(node), ": ", error.message(), " [inputs: ", DescribeInputs(inputs), "]"));
+}
+
+}  // namespace
+
+std::unique_ptr<Frame> Program::MakeFrame() const {
+  auto frame = std::make_unique<Frame>();
+  frame->values.resize(slots_.size());
+  frame->arena = Buffer::Allocate(arena_bytes_);
+  frame->arena_view = Buffer::Arena(frame->arena->data(), arena_bytes_);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.place == Slot::Place::kConstant)
+      frame->values[i] = slot.constant;
+    else if (slot.place == Slot::Place::kArena)
+      frame->values[i] = Tensor(slot.dtype, *slot.shape, frame->arena_view, slot.offset);
+  }
+  auto value_at = [&](int slot) { return slot < 0 ? nullptr : &frame->values[static_cast<size_t>(slot)]; };
+  for (const Step& step : steps_) {
+    auto& inputs = frame->inputs.emplace_back();
+    auto& outputs = frame->outputs.emplace_back();
+    for (int slot : step.inputs) inputs.push_back(value_at(slot));
+    for (int slot : step.outputs) outputs.push_back(value_at(slot));
+  }
+  return frame;
+}
+
+std::unique_ptr<Frame> Program::TakeFrame() const {
+  {
+    std::lock_guard lock(frames_mutex_);
+    if (!idle_frames_.empty()) {
+      std::unique_ptr<Frame> frame = std::move(idle_frames_.back());
+      idle_frames_.pop_back();
+      return frame;
+    }
+  }
+  return MakeFrame();
+}
+
+void Program::GiveBack(std::unique_ptr<Frame> frame) const {
+  std::lock_guard lock(frames_mutex_);
+  if (idle_frames_.size() < kMostIdleFrames) idle_frames_.push_back(std::move(frame));
+}
+
+void Program::BindInputs(Frame& frame, std::span<const Value> inputs) const {
+  for (size_t i = 0; i < inputs.size() && i < input_slots_.size(); ++i)
+    if (input_slots_[i] >= 0) frame.values[static_cast<size_t>(input_slots_[i])] = inputs[i];
+}
+
+void Program::BindResults(Frame& frame) const {
+  for (int index : result_slots_) {
+    const Slot& slot = slots_[static_cast<size_t>(index)];
+    if (slot.place == Slot::Place::kResult && slot.shape)
+      frame.values[static_cast<size_t>(index)] = Tensor(slot.dtype, *slot.shape);
+  }
+}
+
+void Program::RunStep(size_t index, Frame& frame, const RunServices& services) const {
+  const Step& step = steps_[index];
+  std::vector<BodyRunner> runners;
+  std::vector<Subgraph*> bodies;
+  if (!step.bodies.empty()) {
+    runners.reserve(step.bodies.size());
+    for (const Attribute& attribute : step.node->attributes)
+      if (auto* graph = std::get_if<std::shared_ptr<Graph>>(&attribute.held))
+        runners.emplace_back(step.bodies[runners.size()], **graph, frame, services);
+    for (BodyRunner& runner : runners) bodies.push_back(&runner);
+  }
+  OpContext context(*step.node, frame.inputs[index], frame.outputs[index], services, bodies, step.state.get());
+  try {
+    step.kernel->Run(context);
+  } catch (const Error& error) {
+    FailAtNode(error, *step.node, frame.inputs[index]);
+  } catch (const std::bad_alloc&) {
+    FailAtNode(Error(ErrorCode::kLimit, "no memory is left"), *step.node, frame.inputs[index]);
+  }
+  KeepInPlace(step, frame);
+  for (int slot : step.release) frame.values[static_cast<size_t>(slot)] = Value();
+}
+
+// Kernels may answer with a tensor they were given instead of filling the place planned for it. Arena memory is used
+// again by other values, so such an answer is moved to where the plan, or at least its lifetime, says.
+void Program::KeepInPlace(const Step& step, Frame& frame) const {
+  for (int index : step.outputs) {
+    if (index < 0) continue;
+    const Slot& slot = slots_[static_cast<size_t>(index)];
+    Value& value = frame.values[static_cast<size_t>(index)];
+    if (slot.place != Slot::Place::kArena) {
+      bool may_outlive = !step.is_view && value.is_tensor() && value.tensor().buffer()->is_arena();
+      if (may_outlive) value = value.Persistent();
+      continue;
+    }
+    std::byte* planned = frame.arena->data() + slot.offset;
+    if (value.is_tensor() && value.tensor().raw() == planned) continue;
+    if (value.is_tensor() && value.tensor().dtype() == slot.dtype && value.tensor().shape() == *slot.shape) {
+      Tensor tensor(slot.dtype, *slot.shape, frame.arena_view, slot.offset);
+      if (tensor.bytes() > 0) std::memmove(planned, value.tensor().raw(), tensor.bytes());
+      value = std::move(tensor);
+    } else {
+      value = value.Persistent();
+      frame.reusable = false;
+    }
+  }
+}
+
+std::vector<Value> Program::CollectResults(Frame& frame) const {
+  std::vector<Value> results;
+  for (int index : result_slots_) {
+    const Slot& slot = slots_[static_cast<size_t>(index)];
+    const Value& value = frame.values[static_cast<size_t>(index)];
+    if (!value.present()) Fail(ErrorCode::kInternal, "output '", Printable(slot.name), "' was not made");
+    // A result that is another name for an input or a weight must not change when its owner's memory does.
+    bool shares = value.is_tensor() && (slot.place != Slot::Place::kResult || value.tensor().buffer()->is_borrowed());
+    results.push_back(shares ? Value(value.tensor().Clone()) : value);
+  }
+  return results;
+}
+
+std::vector<Value> Program::Run(std::span<const Value> inputs, const RunServices& services) const {
+  std::unique_ptr<Frame> frame = TakeFrame();
+  BindInputs(*frame, inputs);
+  BindResults(*frame);
+  // A frame whose run fails is thrown away with whatever is half-written in it.
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (services.cancelled && services.cancelled->load(std::memory_order_relaxed))
+      Fail(ErrorCode::kCancelled, "the run was cancelled");
+    RunStep(i, *frame, services);
+  }
+  std::vector<Value> results = CollectResults(*frame);
+  for (int slot : per_run_slots_) frame->values[static_cast<size_t>(slot)] = Value();
+  if (frame->reusable) GiveBack(std::move(frame));
+  return results;
+}
+
+}  // namespace ferry

@@ -1,0 +1,42 @@
+// A provider turns nodes into kernels for one kind of machine. The CPU is the first and always there: it takes what no
+// other provider wants.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "ops/context.h"
+#include "ops/infer_context.h"
+#include "ops/operator.h"
+
+namespace ferry {
+
+// One node made ready to run for one set of shapes. Run is called by many threads at once and must not change state.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual void Run(OpContext& context) const = 0;
+};
+
+// What is known about a node when its kernel is chosen.
+struct KernelRequest {
+  const Node& node;
+  const Operator& op;
+  std::span<const ValueFacts* const> inputs;   // null: omitted
+  std::span<const ValueFacts* const> outputs;  // null: not wanted
+};
+
+class Provider {
+ public:
+  virtual ~Provider() = default;
+  virtual std::string_view name() const = 0;
+  // Null when this provider does not take the node; the CPU is asked then.
+  virtual std::unique_ptr<Kernel> MakeKernel(const KernelRequest& request) const = 0;
+};
+
+const Provider& CpuProvider();
+// Throws naming the providers there are.
+const Provider& FindProvider(std::string_view name);
+
+}  // namespace ferry

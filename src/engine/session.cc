@@ -1,0 +1,294 @@
+#include "engine/session.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <list>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/thread_pool.h"
+#include "engine/build_program.h"
+#include "engine/prepare.h"
+#include "onnx/reader.h"
+
+namespace ferry {
+namespace {
+
+// Programs for this many sets of shapes are kept; a server that sees more of them rebuilds the rarest.
+constexpr size_t kMostPrograms = 32;
+
+}  // namespace
+
+// What sessions on one file have in common.
+struct Session::Shared {
+  Model model;
+  Graph graph;
+  std::vector<ValueInfo> inputs, overridable;
+  const Provider* provider = nullptr;
+
+  std::mutex mutex;
+  std::list<std::pair<std::string, std::shared_ptr<const Program>>> programs;  // most recently used first
+
+  Shared(Model read, const SessionOptions& options)
+      : model(std::move(read)), graph(PrepareGraph(model)), provider(&FindProvider(options.provider)) {
+    std::unordered_set<std::string> has_default;
+    for (const StoredTensor& initializer : graph.initializers) has_default.insert(initializer.name);
+    for (const ValueInfo& input : model.graph.inputs)
+      (has_default.count(input.name) ? overridable : inputs).push_back(input);
+  }
+
+  std::shared_ptr<const Program> ProgramFor(const std::vector<const NamedValue*>& given,
+                                            const std::vector<std::string>& results);
+  std::shared_ptr<const Program> Build(const std::vector<const NamedValue*>& given,
+                                       const std::vector<std::string>& results) const;
+};
+
+struct Session::State {
+  std::shared_ptr<Shared> shared;
+  SessionOptions options;
+  int threads = 1;
+  std::unique_ptr<ThreadPool> pool;
+};
+
+namespace {
+
+// Two runs may share a program when this text is the same for both.
+std::string ProgramKey(const std::vector<const NamedValue*>& given, const std::vector<std::string>& results) {
+  std::string key;
+  for (const NamedValue* input : given) {
+    key += input->first;
+    const Value& value = input->second;
+    if (value.is_tensor()) {
+      key += static_cast<char>('A' + static_cast<int>(value.tensor().dtype()));
+      for (int64_t dim : value.tensor().shape()) {
+        AppendInteger(key, dim);
+        key += ',';
+      }
+    } else {
+      key += value.KindName();
+    }
+    key += '\n';
+  }
+  for (const std::string& name : results) (key += '>') += name;
+  return key;
+}
+
+void CheckType(const Type& declared, const Value& value, const std::string& what) {
+  auto fail = [&](const std::string& why) {
+    Fail(ErrorCode::kInvalidArgument, what, " must be ", declared, ", got ", TypeOf(value), ": ", why);
+  };
+  if (!declared.known()) return;
+  if (declared.kind == Type::Kind::kOptional) {
+    if (!value.is_nothing() && declared.element) CheckType(*declared.element, value, what);
+    return;
+  }
+  bool kind_fits = declared.kind == Type::Kind::kTensor         ? value.is_tensor()
+                   : declared.kind == Type::Kind::kSequence     ? value.is_sequence()
+                   : declared.kind == Type::Kind::kMap          ? value.is_map()
+                   : declared.kind == Type::Kind::kSparseTensor ? value.is_sparse()
+                                                                : true;
+  if (!kind_fits) fail(Cat("it is ", value.KindName()));
+  if (!value.is_tensor()) return;
+  const Tensor& tensor = value.tensor();
+  if (declared.dtype != DType::kUndefined && tensor.dtype() != declared.dtype) fail("the element type differs");
+  if (!declared.shape) return;
+  if (tensor.rank() != declared.shape->size())
+    fail(Cat("it has ", tensor.rank(), " dimensions where the model has ", declared.shape->size()));
+  for (size_t axis = 0; axis < tensor.rank(); ++axis) {
+    const Dim& dim = (*declared.shape)[axis];
+    if (dim.known() && *dim.value >= 0 && *dim.value != tensor.dim(axis))
+      fail(Cat("dimension ", axis, " is fixed to ", *dim.value, " in the model"));
+  }
+}
+
+void CheckFreeDimensions(const std::map<std::string, int64_t>& sizes, const Type& declared, const Value& value,
+                         const std::string& name) {
+  if (sizes.empty() || !value.is_tensor() || !declared.shape) return;
+  for (size_t axis = 0; axis < declared.shape->size(); ++axis) {
+    auto fixed = sizes.find((*declared.shape)[axis].symbol);
+    if (fixed != sizes.end() && value.tensor().dim(axis) != fixed->second)
+      Fail(ErrorCode::kInvalidArgument, "input '", Printable(name), "' has ", value.tensor().dim(axis), " for dimension '",
+           Printable(fixed->first), "', which the session's options fix to ", fixed->second);
+  }
+}
+
+std::vector<std::string> NamesOf(const std::vector<ValueInfo>& infos) {
+  std::vector<std::string> names;
+  for (const ValueInfo& info : infos) names.push_back(info.name);
+  return names;
+}
+
+[[noreturn]] void FailUnknownName(const char* what, const std::string& name, const std::vector<std::string>& there) {
+  std::string closest = ClosestName(name, there);
+  Fail(ErrorCode::kInvalidArgument, "the model has no ", what, " '", Printable(name), "'",
+       closest.empty() && there.size() > 20 ? std::string()
+       : closest.empty()                     ? Cat("; it has: ", Printable(Join(there, ", "), 400))
+                         : Cat("; did you mean '", closest, "'?"));
+}
+
+}  // namespace
+
+std::shared_ptr<const Program> Session::Shared::Build(const std::vector<const NamedValue*>& given,
+                                                      const std::vector<std::string>& results) const {
+  FactsByName known;
+  std::vector<std::string> names;
+  for (const NamedValue* input : given) {
+    names.push_back(input->first);
+    Type type = TypeOf(input->second);
+    known[input->first].type = input->second.is_tensor() ? std::move(type) : Type{};
+  }
+  // A contradiction that inference finds is met again by the kernel, which knows the values and says more.
+  InferOptions infer;
+  infer.on_error = [](const Node&, const Error&) {};
+  GraphFacts facts = InferGraph(graph, known, infer);
+  for (const std::string& name : results) {
+    if (facts.Find(name)) continue;
+    std::vector<std::string> there;
+    for (const auto& value : facts.values) there.push_back(value.first);
+    FailUnknownName("value", name, there);
+  }
+  return BuildProgram({graph, facts, std::move(names), results, *provider});
+}
+
+std::shared_ptr<const Program> Session::Shared::ProgramFor(const std::vector<const NamedValue*>& given,
+                                                           const std::vector<std::string>& results) {
+  std::string key = ProgramKey(given, results);
+  std::lock_guard lock(mutex);
+  for (auto it = programs.begin(); it != programs.end(); ++it) {
+    if (it->first != key) continue;
+    programs.splice(programs.begin(), programs, it);
+    return programs.front().second;
+  }
+  std::shared_ptr<const Program> made = Build(given, results);
+  programs.emplace_front(std::move(key), made);
+  if (programs.size() > kMostPrograms) programs.pop_back();
+  return made;
+}
+
+namespace {
+
+// Identifies a file's content well enough to share what was made from it.
+std::string FileIdentity(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return {};
+  return Cat(info.st_dev, ":", info.st_ino, ":", info.st_size, ":", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec);
+}
+
+void CollectLocations(const Graph& graph, std::unordered_set<std::string>& locations) {
+  ForEachGraph(graph, [&](const Graph& inner) {
+    for (const StoredTensor& tensor : inner.initializers)
+      for (const auto& [key, value] : tensor.external.entries)
+        if (key == "location") locations.insert(value);
+  });
+}
+
+struct SharedByFile {
+  std::mutex mutex;
+  struct Entry {
+    std::weak_ptr<void> shared;
+    std::vector<std::pair<std::string, std::string>> data_files;  // path, identity
+  };
+  std::unordered_map<std::string, Entry> entries;
+};
+
+SharedByFile& SharedFiles() {
+  static SharedByFile files;
+  return files;
+}
+
+bool Unchanged(const SharedByFile::Entry& entry) {
+  for (const auto& [path, identity] : entry.data_files)
+    if (FileIdentity(path) != identity) return false;
+  return true;
+}
+
+}  // namespace
+
+std::shared_ptr<Session> Session::Open(const std::string& path, const SessionOptions& options) {
+  auto state = std::make_unique<State>();
+  state->options = options;
+  std::string key = Cat(FileIdentity(path), "|", options.provider, "|", options.optimize);
+  SharedByFile& files = SharedFiles();
+  std::lock_guard lock(files.mutex);
+  auto known = files.entries.find(key);
+  if (known != files.entries.end() && Unchanged(known->second))
+    state->shared = std::static_pointer_cast<Shared>(known->second.shared.lock());
+  if (!state->shared) {
+    try {
+      state->shared = std::make_shared<Shared>(ReadModel(path), options);
+    } catch (Error& error) {
+      if (error.message().find(path) == std::string::npos) error.At(path);
+      throw;
+    }
+    SharedByFile::Entry entry{state->shared, {}};
+    std::unordered_set<std::string> locations;
+    CollectLocations(state->shared->model.graph, locations);
+    std::string folder = path.substr(0, path.find_last_of('/') + 1);
+    for (const std::string& location : locations) entry.data_files.emplace_back(folder + location, FileIdentity(folder + location));
+    std::erase_if(files.entries, [](const auto& item) { return item.second.shared.expired(); });
+    files.entries[key] = std::move(entry);
+  }
+  return std::shared_ptr<Session>(new Session(std::move(state)));
+}
+
+std::shared_ptr<Session> Session::FromModel(Model model, const SessionOptions& options) {
+  auto state = std::make_unique<State>();
+  state->options = options;
+  state->shared = std::make_shared<Shared>(std::move(model), options);
+  return std::shared_ptr<Session>(new Session(std::move(state)));
+}
+
+Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {
+  const SessionOptions& options = state_->options;
+  Require(options.threads >= 0 && options.threads <= 1024, "threads must be 0 (all cores) to 1024, got ", options.threads);
+  state_->threads = options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (state_->threads > 1) state_->pool = std::make_unique<ThreadPool>(state_->threads);
+}
+
+Session::~Session() = default;
+
+const Model& Session::model() const { return state_->shared->model; }
+const std::vector<ValueInfo>& Session::inputs() const { return state_->shared->inputs; }
+const std::vector<ValueInfo>& Session::overridable_inputs() const { return state_->shared->overridable; }
+const std::vector<ValueInfo>& Session::outputs() const { return state_->shared->model.graph.outputs; }
+int Session::threads() const { return state_->threads; }
+
+std::vector<Value> Session::Run(std::span<const NamedValue> inputs, std::span<const std::string> outputs,
+                                const RunOptions& options) const {
+  Shared& shared = *state_->shared;
+  std::vector<const NamedValue*> given;
+  auto take = [&](const ValueInfo& info, bool required) {
+    auto is_it = [&](const NamedValue& input) { return input.first == info.name; };
+    auto found = std::find_if(inputs.begin(), inputs.end(), is_it);
+    if (found == inputs.end()) {
+      if (required) Fail(ErrorCode::kInvalidArgument, "input '", Printable(info.name), "' (", info.type, ") is missing");
+      return;
+    }
+    if (std::find_if(found + 1, inputs.end(), is_it) != inputs.end())
+      Fail(ErrorCode::kInvalidArgument, "input '", Printable(info.name), "' is given twice");
+    CheckType(info.type, found->second, Cat("input '", Printable(info.name), "'"));
+    CheckFreeDimensions(state_->options.free_dimensions, info.type, found->second, info.name);
+    given.push_back(&*found);
+  };
+  for (const ValueInfo& info : shared.inputs) take(info, true);
+  for (const ValueInfo& info : shared.overridable) take(info, false);
+  if (given.size() != inputs.size()) {
+    std::vector<std::string> names = NamesOf(shared.inputs);
+    for (const NamedValue& input : inputs)
+      if (std::none_of(given.begin(), given.end(), [&](const NamedValue* g) { return g == &input; }))
+        FailUnknownName("input", input.first, names);
+  }
+  std::vector<std::string> results(outputs.begin(), outputs.end());
+  if (results.empty()) results = NamesOf(shared.model.graph.outputs);
+  std::shared_ptr<const Program> program = shared.ProgramFor(given, results);
+
+  std::vector<Value> values;
+  for (const NamedValue* input : given) values.push_back(input->second);
+  RunServices services{state_->pool.get(), state_->options.max_iterations, options.cancelled};
+  return program->Run(values, services);
+}
+
+}  // namespace ferry

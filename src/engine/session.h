@@ -1,0 +1,57 @@
+// The thread-safe door to a model: many threads may call Run on one session at once.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/model.h"
+#include "tensor/value.h"
+
+namespace ferry {
+
+struct SessionOptions {
+  int threads = 0;  // of one run, the caller included; 0: one per core, 1: no pool at all
+  std::string provider = "cpu";
+  int64_t max_iterations = int64_t{1} << 40;       // of one Loop
+  std::map<std::string, int64_t> free_dimensions;  // sizes for named dimensions, held against each run's inputs
+  bool optimize = true;
+};
+
+struct RunOptions {
+  const std::atomic<bool>* cancelled = nullptr;  // set by another thread to end the run with kCancelled
+};
+
+using NamedValue = std::pair<std::string, Value>;
+
+class Session {
+ public:
+  // Sessions on the same file share its weights and everything made from them.
+  static std::shared_ptr<Session> Open(const std::string& path, const SessionOptions& options = {});
+  static std::shared_ptr<Session> FromModel(Model model, const SessionOptions& options = {});
+  ~Session();
+
+  const Model& model() const;
+  // What a run must be given: graph inputs that have no initializer.
+  const std::vector<ValueInfo>& inputs() const;
+  // Graph inputs that an initializer gives a default.
+  const std::vector<ValueInfo>& overridable_inputs() const;
+  const std::vector<ValueInfo>& outputs() const;
+  int threads() const;
+
+  // `outputs` names what is wanted, intermediate values too; empty means all outputs of the model, in order.
+  std::vector<Value> Run(std::span<const NamedValue> inputs, std::span<const std::string> outputs = {},
+                         const RunOptions& options = {}) const;
+
+ private:
+  struct Shared;
+  struct State;
+  explicit Session(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ferry

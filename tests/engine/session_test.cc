@@ -1,0 +1,170 @@
+#include "engine/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/support/graphs.h"
+
+namespace ferry {
+namespace {
+
+using ::ferry::testing::MakeInfo;
+using ::ferry::testing::MakeModel;
+using ::ferry::testing::MakeNode;
+using ::testing::HasSubstr;
+
+Tensor Floats(std::vector<float> values, Shape shape) { return Tensor::FromVector<float>(values, std::move(shape)); }
+
+std::vector<float> ToFloats(const Value& value) {
+  auto span = value.tensor().Span<float>();
+  return {span.begin(), span.end()};
+}
+
+// y = relu(x·w + b), with a view and an in-place step on the way.
+Model TwoLayer() {
+  return MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("batch"), 2})},
+                   {MakeNode("MatMul", {"x", "w"}, {"m"}), MakeNode("Add", {"m", "b"}, {"a"}),
+                    MakeNode("Relu", {"a"}, {"r"}), MakeNode("Flatten", {"r"}, {"f"}), MakeNode("Neg", {"f"}, {"n"}),
+                    MakeNode("Neg", {"n"}, {"y"})},
+                   {MakeInfo("y")},
+                   {MakeStored("w", Floats({1, 2, 3, 4, 5, 6}, {2, 3})), MakeStored("b", Floats({0, -10, 1}, {3}))});
+}
+
+std::string MessageOf(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "no error";
+}
+
+TEST(Session, RunsAtAnyBatchSize) {
+  auto session = Session::FromModel(TwoLayer(), {.threads = 1});
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    auto one = session->Run(std::vector<NamedValue>{{"x", Floats({1, 1}, {1, 2})}});
+    EXPECT_EQ(ToFloats(one[0]), (std::vector<float>{5, 0, 10}));
+    auto two = session->Run(std::vector<NamedValue>{{"x", Floats({1, 1, 2, 2}, {2, 2})}});
+    EXPECT_EQ(ToFloats(two[0]), (std::vector<float>{5, 0, 10, 10, 4, 19}));
+  }
+}
+
+TEST(Session, GivesIntermediateValuesByName) {
+  auto session = Session::FromModel(TwoLayer(), {.threads = 1});
+  std::vector<std::string> wanted{"a", "y", "f"};
+  auto values = session->Run(std::vector<NamedValue>{{"x", Floats({1, 1}, {1, 2})}}, wanted);
+  EXPECT_EQ(ToFloats(values[0]), (std::vector<float>{5, -3, 10}));
+  EXPECT_EQ(ToFloats(values[1]), (std::vector<float>{5, 0, 10}));
+  EXPECT_EQ(ToFloats(values[2]), (std::vector<float>{5, 0, 10}));
+}
+
+TEST(Session, ResultsOfEarlierRunsStay) {
+  auto session = Session::FromModel(TwoLayer(), {.threads = 1});
+  auto first = session->Run(std::vector<NamedValue>{{"x", Floats({1, 1}, {1, 2})}});
+  session->Run(std::vector<NamedValue>{{"x", Floats({9, 9}, {1, 2})}});
+  EXPECT_EQ(ToFloats(first[0]), (std::vector<float>{5, 0, 10}));
+}
+
+TEST(Session, SaysWhatIsWrongWithInputs) {
+  auto session = Session::FromModel(TwoLayer(), {.threads = 1});
+  auto run = [&](std::vector<NamedValue> inputs) { return MessageOf([&] { session->Run(inputs); }); };
+  EXPECT_THAT(run({}), HasSubstr("input 'x' (float[batch, 2]) is missing"));
+  EXPECT_THAT(run({{"x", Floats({1, 1}, {1, 2})}, {"xx", Floats({1}, {1})}}), HasSubstr("did you mean 'x'"));
+  EXPECT_THAT(run({{"x", Floats({1, 1}, {2})}}), HasSubstr("has 1 dimensions where the model has 2"));
+  EXPECT_THAT(run({{"x", Floats({1, 1, 1}, {1, 3})}}), HasSubstr("dimension 1 is fixed to 2"));
+  EXPECT_THAT(run({{"x", Tensor::FromVector<int64_t>({1, 1}, {1, 2})}}), HasSubstr("the element type differs"));
+  EXPECT_THAT(MessageOf([&] {
+                std::vector<std::string> wanted{"z"};
+                session->Run(std::vector<NamedValue>{{"x", Floats({1, 1}, {1, 2})}}, wanted);
+              }),
+              HasSubstr("no value 'z'"));
+}
+
+TEST(Session, AnOutputMayBeAnInputOrAWeight) {
+  Model model = TwoLayer();
+  model.graph.outputs.push_back(MakeInfo("x"));
+  model.graph.outputs.push_back(MakeInfo("b"));
+  auto session = Session::FromModel(std::move(model), {.threads = 1});
+  auto values = session->Run(std::vector<NamedValue>{{"x", Floats({1, 1}, {1, 2})}});
+  EXPECT_EQ(ToFloats(values[1]), (std::vector<float>{1, 1}));
+  EXPECT_EQ(ToFloats(values[2]), (std::vector<float>{0, -10, 1}));
+}
+
+TEST(Session, RefusesCyclesAndUnknownOperators) {
+  Model cycle = MakeModel({MakeInfo("x")}, {MakeNode("Add", {"x", "b"}, {"a"}), MakeNode("Relu", {"a"}, {"b"})}, {MakeInfo("b")});
+  auto run = [](Model model) {
+    return MessageOf([&] {
+      Session::FromModel(std::move(model), {.threads = 1})->Run(std::vector<NamedValue>{{"x", Floats({1}, {1})}});
+    });
+  };
+  EXPECT_THAT(run(cycle), HasSubstr("cycle"));
+  Model unknown = MakeModel({MakeInfo("x")}, {MakeNode("Frobnicate", {"x"}, {"y"})}, {MakeInfo("y")});
+  EXPECT_THAT(run(unknown), HasSubstr("Frobnicate"));
+}
+
+TEST(Session, ManyThreadsShareOneSession) {
+  auto session = Session::FromModel(TwoLayer(), {.threads = 2});
+  auto expected = session->Run(std::vector<NamedValue>{{"x", Floats({1, 1}, {1, 2})}});
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 200; ++i) {
+        // Two batch sizes, so that programs are looked up and frames are shared.
+        bool two = (t + i) % 2;
+        auto x = two ? Floats({1, 1, 1, 1}, {2, 2}) : Floats({1, 1}, {1, 2});
+        auto y = session->Run(std::vector<NamedValue>{{"x", x}});
+        if (!Identical(y[0].tensor().Rows(0, 1), expected[0].tensor())) ++wrong;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Session, BodiesSeeOuterValues) {
+  auto branch = [](const char* op) {
+    auto body = std::make_shared<Graph>();
+    body->name = op;
+    body->nodes = {MakeNode(op, {"x", "two"}, {"branch_out"})};
+    body->outputs = {MakeInfo("branch_out")};
+    return body;
+  };
+  Model model = MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("n")}), MakeInfo("flag", DType::kBool, {})},
+                          {MakeNode("If", {"flag"}, {"y"}, {{"then_branch", branch("Add")}, {"else_branch", branch("Mul")}})},
+                          {MakeInfo("y")}, {MakeStored("two", Floats({2}, {1}))});
+  auto session = Session::FromModel(std::move(model), {.threads = 1});
+  auto run = [&](bool flag) {
+    return ToFloats(session->Run(std::vector<NamedValue>{{"x", Floats({1, 5}, {2})}, {"flag", Tensor::Scalar<bool>(flag)}})[0]);
+  };
+  EXPECT_EQ(run(true), (std::vector<float>{3, 7}));
+  EXPECT_EQ(run(false), (std::vector<float>{2, 10}));
+}
+
+TEST(Session, InlinesFunctionsWithTheirAttributes) {
+  Function function;
+  function.name = "Leaky";
+  function.domain = "local";
+  function.inputs = {"in"};
+  function.outputs = {"out"};
+  function.attributes = {"slope"};
+  function.opsets = {{"", 28, {}}};
+  Node leaky = MakeNode("LeakyRelu", {"in"}, {"t"});
+  Attribute alpha;
+  alpha.name = "alpha";
+  alpha.type = AttributeType::kFloat;
+  alpha.ref_name = "slope";
+  leaky.attributes = {alpha};
+  function.nodes = {leaky, MakeNode("Neg", {"t"}, {"out"})};
+  Node call = MakeNode("Leaky", {"x"}, {"y"}, {{"slope", 0.5f}});
+  call.domain = "local";
+  Model model = MakeModel({MakeInfo("x", DType::kFloat, {2})}, {call}, {MakeInfo("y")});
+  model.opsets.push_back({"local", 1, {}});
+  model.functions = {function};
+  auto session = Session::FromModel(std::move(model), {.threads = 1});
+  EXPECT_EQ(ToFloats(session->Run(std::vector<NamedValue>{{"x", Floats({-2, 4}, {2})}})[0]), (std::vector<float>{1, -4}));
+}
+
+}  // namespace
+}  // namespace ferry

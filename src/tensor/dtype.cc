@@ -21,6 +21,7 @@ constexpr Facts kFacts[kDTypeCount] = {
     {"float8e4m3fnuz", 8, Kind::kFloat},   {"float8e5m2", 8, Kind::kFloat},       {"float8e5m2fnuz", 8, Kind::kFloat},
     {"uint4", 4, Kind::kUnsigned},         {"int4", 4, Kind::kSigned},            {"float4e2m1", 4, Kind::kFloat},
     {"float8e8m0", 8, Kind::kFloat},       {"uint2", 2, Kind::kUnsigned},         {"int2", 2, Kind::kSigned},
+    {"float6e2m3", 6, Kind::kFloat},       {"float6e3m2", 6, Kind::kFloat},
 };
 
 const Facts& FactsOf(DType type) {

@@ -37,8 +37,10 @@ enum class DType : uint8_t {
   kFloat8E8M0 = 24,
   kUInt2 = 25,
   kInt2 = 26,
+  kFloat6E2M3 = 27,
+  kFloat6E3M2 = 28,
 };
-inline constexpr int kDTypeCount = 27;
+inline constexpr int kDTypeCount = 29;
 
 // Storage types of the floats C++ lacks. They carry bits; conversions are in tensor/small_float.h.
 struct Float16 { uint16_t bits; };
@@ -50,7 +52,7 @@ struct Float8E5M2FNUZ { uint8_t bits; };
 struct Float8E8M0 { uint8_t bits; };
 
 bool IsValidDType(int64_t number);       // a number from a file that names an element type
-int BitWidth(DType type);                // 2, 4, 8 … 128; 0 for strings and undefined
+int BitWidth(DType type);                // 2, 4, 6, 8 … 128; 0 for strings and undefined
 std::string_view Name(DType type);       // as ONNX writes it: "float", "int64", "float8e4m3fn"
 DType DTypeFromName(std::string_view);   // kUndefined when unknown
 inline std::string ToText(DType type) { return std::string(Name(type)); }
@@ -62,7 +64,7 @@ bool IsInteger(DType type);              // signed or unsigned, 2 to 64 bits; bo
 bool IsSignedInteger(DType type);
 bool IsComplex(DType type);
 
-// The C++ type stored for an element type; 4- and 2-bit types have none of their own.
+// The C++ type stored for an element type; types narrower than a byte have none of their own.
 template <class T> inline constexpr DType kDTypeOf = DType::kUndefined;
 template <> inline constexpr DType kDTypeOf<float> = DType::kFloat;
 template <> inline constexpr DType kDTypeOf<double> = DType::kDouble;

@@ -22,6 +22,8 @@ constexpr Format kE4M3FNUZ{4, 3, 8, 0x7f, 0x80, 0x80, false};
 constexpr Format kE5M2{5, 2, 15, 0x7b, 0x7c, 0x7f, true};
 constexpr Format kE5M2FNUZ{5, 2, 16, 0x7f, 0x80, 0x80, false};
 constexpr Format kE2M1{2, 1, 1, 0x7, 0x7, 0x7, true};
+constexpr Format kE2M3{2, 3, 1, 0x1f, 0x1f, 0x1f, true};
+constexpr Format kE3M2{3, 2, 3, 0x1f, 0x1f, 0x1f, true};
 
 uint32_t SignBit(const Format& f) { return 1u << (f.exponent_bits + f.mantissa_bits); }
 
@@ -113,11 +115,25 @@ Float8E5M2FNUZ ToFloat8E5M2FNUZ(float value, Overflow overflow) {
   return {static_cast<uint8_t>(Encode(kE5M2FNUZ, value, overflow))};
 }
 
-float Float4ToFloat(uint8_t code) { return Decode(kE2M1, code & 0xfu); }
-uint8_t FloatToFloat4(float value) {
-  // The type has no NaN; ONNX leaves it open, ml_dtypes gives negative zero's magnitude: we give zero of that sign.
-  if (std::isnan(value)) return std::signbit(value) ? 0x8 : 0x0;
-  return static_cast<uint8_t>(Encode(kE2M1, value, Overflow::kSaturate));
+static const Format& PackedFormat(DType type) {
+  if (type == DType::kFloat6E2M3) return kE2M3;
+  return type == DType::kFloat6E3M2 ? kE3M2 : kE2M1;
+}
+
+bool IsPackedFloat(DType type) {
+  return type == DType::kFloat4E2M1 || type == DType::kFloat6E2M3 || type == DType::kFloat6E3M2;
+}
+
+float PackedFloatToFloat(DType type, uint8_t code) {
+  const Format& format = PackedFormat(type);
+  return Decode(format, code & (2 * SignBit(format) - 1));
+}
+
+uint8_t FloatToPackedFloat(DType type, float value) {
+  const Format& format = PackedFormat(type);
+  // ONNX leaves NaN open for these types; a zero of its sign disturbs sums the least.
+  if (std::isnan(value)) return static_cast<uint8_t>(std::signbit(value) ? SignBit(format) : 0);
+  return static_cast<uint8_t>(Encode(format, value, Overflow::kSaturate));
 }
 
 float ToFloat(Float8E8M0 value) {
@@ -129,6 +145,7 @@ Float8E8M0 ToFloat8E8M0(float value, ScaleRounding rounding, Overflow overflow) 
   uint32_t magnitude = FloatBits(value) & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return {0xff};
   if (magnitude == 0x7f800000u) return {static_cast<uint8_t>(overflow == Overflow::kSaturate ? 0xfe : 0xff)};
+  if (magnitude < 0x400000u) return {static_cast<uint8_t>(overflow == Overflow::kSaturate ? 0x00 : 0xff)};
   uint32_t exponent = magnitude >> 23, mantissa = magnitude & 0x7fffffu;
   bool up = false;
   if (rounding == ScaleRounding::kUp) {

@@ -38,14 +38,17 @@ Float8E4M3FNUZ ToFloat8E4M3FNUZ(float value, Overflow overflow = Overflow::kSatu
 Float8E5M2 ToFloat8E5M2(float value, Overflow overflow = Overflow::kSaturate);
 Float8E5M2FNUZ ToFloat8E5M2FNUZ(float value, Overflow overflow = Overflow::kSaturate);
 
-// A power of two and nothing else: no sign, no zero.
+// A power of two and nothing else: no sign, no zero. What is below the smallest power (2^-127) becomes it under
+// kSaturate and NaN under kSpecial, as ONNX's Cast writes it.
 enum class ScaleRounding : uint8_t { kUp, kDown, kNearest };
 float ToFloat(Float8E8M0 value);
 Float8E8M0 ToFloat8E8M0(float value, ScaleRounding rounding = ScaleRounding::kUp, Overflow overflow = Overflow::kSaturate);
 
-// float4e2m1 has no storage type of its own; its code is the low four bits.
-float Float4ToFloat(uint8_t code);
-uint8_t FloatToFloat4(float value);
+// float4e2m1, float6e2m3 and float6e3m2 have no storage type of their own; a code is the low bits of a byte. They have
+// neither infinity nor NaN: what is beyond the range is clamped, NaN becomes zero.
+bool IsPackedFloat(DType type);
+float PackedFloatToFloat(DType type, uint8_t code);
+uint8_t FloatToPackedFloat(DType type, float value);
 
 // The widening and narrowing used by templates over storage types; float and double pass through.
 inline float ToFloat(float value) { return value; }

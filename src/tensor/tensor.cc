@@ -49,7 +49,7 @@ size_t StorageBytes(DType type, int64_t count) {
   auto n = static_cast<uint64_t>(count);
   int bits = BitWidth(type);
   if (bits == 0) return 0;
-  if (bits < 8) return static_cast<size_t>(n / (8 / bits) + (n % (8 / bits) != 0));
+  if (bits < 8) return static_cast<size_t>(n / 8 * bits + (n % 8 * bits + 7) / 8);
   size_t bytes;
   if (__builtin_mul_overflow(n, static_cast<uint64_t>(bits / 8), &bytes) || bytes > PTRDIFF_MAX)
     Fail(ErrorCode::kLimit, count, " elements of ", type, " are more than can be addressed");
@@ -109,7 +109,7 @@ Tensor Tensor::Rows(int64_t begin, int64_t count) const {
   Require(rank() > 0 && begin >= 0 && count >= 0 && begin <= dim(0) && count <= dim(0) - begin, "rows ", begin, " to ",
           begin + count, " are outside shape ", shape_);
   int64_t row = shape_.CountBetween(1, rank());
-  Require(!IsPacked(dtype_) || (row * BitWidth(dtype_)) % 8 == 0, "rows of shape ", shape_, " share bytes");
+  Require(!IsPacked(dtype_) || row % 8 * BitWidth(dtype_) % 8 == 0, "rows of shape ", shape_, " share bytes");
   Tensor t = *this;
   t.shape_[0] = count;
   t.size_ = row * count;
@@ -139,6 +139,18 @@ void Tensor::TypeMismatch(DType asked) const {
   Fail(ErrorCode::kInvalidArgument, "expected a tensor of ", asked, ", got ", dtype_);
 }
 
+namespace {
+// Packed elements lie one after the other, low bits first; 6-bit ones straddle bytes.
+struct BitPlace {
+  int64_t byte;
+  int shift;
+};
+BitPlace PlaceOf(int64_t element, int bits) {
+  int within = static_cast<int>(element % 8) * bits;
+  return {element / 8 * bits + within / 8, within % 8};
+}
+}  // namespace
+
 Tensor Tensor::Unpacked() const {
   int bits = BitWidth(dtype_);
   Require(IsPacked(dtype_), dtype_, " is not a packed type");
@@ -146,10 +158,12 @@ Tensor Tensor::Unpacked() const {
   Tensor out(is_signed ? DType::kInt8 : DType::kUInt8, shape_);
   auto* to = reinterpret_cast<uint8_t*>(out.mutable_raw());
   auto* from = reinterpret_cast<const uint8_t*>(raw());
-  int per_byte = 8 / bits;
   unsigned mask = (1u << bits) - 1, sign = 1u << (bits - 1);
   for (int64_t i = 0; i < size_; ++i) {
-    unsigned code = (from[i / per_byte] >> (i % per_byte * bits)) & mask;
+    BitPlace place = PlaceOf(i, bits);
+    unsigned code = from[place.byte] >> place.shift;
+    if (place.shift + bits > 8) code |= unsigned{from[place.byte + 1]} << (8 - place.shift);
+    code &= mask;
     if (is_signed && (code & sign)) code |= ~mask;
     to[i] = static_cast<uint8_t>(code);
   }
@@ -162,10 +176,13 @@ Tensor Tensor::Pack(DType type, const Tensor& unpacked) {
   Tensor out = Zeros(type, unpacked.shape());
   auto* to = reinterpret_cast<uint8_t*>(out.mutable_raw());
   auto* from = reinterpret_cast<const uint8_t*>(unpacked.raw());
-  int per_byte = 8 / bits;
   unsigned mask = (1u << bits) - 1;
-  for (int64_t i = 0; i < out.size_; ++i)
-    to[i / per_byte] = static_cast<uint8_t>(to[i / per_byte] | ((from[i] & mask) << (i % per_byte * bits)));
+  for (int64_t i = 0; i < out.size_; ++i) {
+    BitPlace place = PlaceOf(i, bits);
+    unsigned code = (from[i] & mask) << place.shift;
+    to[place.byte] = static_cast<uint8_t>(to[place.byte] | code);
+    if (place.shift + bits > 8) to[place.byte + 1] = static_cast<uint8_t>(code >> 8);
+  }
   return out;
 }
 

@@ -43,7 +43,7 @@ class Buffer {
   std::vector<std::string> strings_;
 };
 
-// Bytes that `count` elements take; 4- and 2-bit elements are packed, low bits first. Throws on overflow.
+// Bytes that `count` elements take; elements narrower than a byte are packed, low bits first. Throws on overflow.
 size_t StorageBytes(DType type, int64_t count);
 
 class Tensor {
@@ -104,7 +104,7 @@ class Tensor {
   const std::shared_ptr<Buffer>& buffer() const { return buffer_; }
   bool IsAligned(size_t alignment) const { return reinterpret_cast<uintptr_t>(data_) % alignment == 0; }
 
-  // 4- and 2-bit tensors to one element per int8/uint8 (float4 codes as uint8) and back.
+  // Packed tensors to one element per int8/uint8 (float4 and float6 codes as uint8) and back.
   Tensor Unpacked() const;
   static Tensor Pack(DType type, const Tensor& unpacked);
 

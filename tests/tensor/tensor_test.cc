@@ -28,6 +28,18 @@ TEST(Tensor, PacksFourBitElementsLowNibbleFirst) {
   EXPECT_EQ(ToInt64Vector(back), (std::vector<int64_t>{-8, 7, 3}));
 }
 
+TEST(Tensor, PacksSixBitElementsAcrossBytes) {
+  Tensor codes = Tensor::FromVector<uint8_t>({0x01, 0x3f, 0x15, 0x2a, 0x33});
+  Tensor packed = Tensor::Pack(DType::kFloat6E2M3, codes);
+  ASSERT_EQ(packed.bytes(), 4u);
+  auto* bytes = reinterpret_cast<const uint8_t*>(packed.raw());
+  EXPECT_EQ(bytes[0], 0x01 | (0x3f & 0x3) << 6);
+  EXPECT_EQ(bytes[1], 0x3f >> 2 | (0x15 & 0xf) << 4);
+  EXPECT_EQ(bytes[2], 0x15 >> 4 | 0x2a << 2);
+  EXPECT_EQ(bytes[3], 0x33);
+  EXPECT_TRUE(Identical(packed.Unpacked(), codes));
+}
+
 TEST(Tensor, RefusesImpossibleShapes) {
   EXPECT_THROW(Tensor(DType::kFloat, {-1}), Error);
   EXPECT_THROW(Tensor(DType::kFloat, {int64_t{1} << 40, int64_t{1} << 40}), Error);

@@ -13,21 +13,31 @@ using ByteOrWordFloats =
 
 DType ComputeType(DType type) { return IsSmallFloat(type) ? DType::kFloat : type; }
 
+void WidenRun(DType type, const void* from, float* to, int64_t count) {
+  Dispatch(ByteOrWordFloats{}, type, [&](auto tag) {
+    auto* values = static_cast<const typename decltype(tag)::type*>(from);
+    for (int64_t i = 0; i < count; ++i) to[i] = ToFloat(values[i]);
+  });
+}
+
+void NarrowRun(DType type, const float* from, void* to, int64_t count) {
+  Dispatch(ByteOrWordFloats{}, type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (int64_t i = 0; i < count; ++i) static_cast<T*>(to)[i] = FromFloat<T>(from[i]);
+  });
+}
+
 Tensor WidenToFloat(const Tensor& tensor) {
   if (tensor.dtype() == DType::kFloat || tensor.dtype() == DType::kDouble) return tensor;
   Tensor out(DType::kFloat, tensor.shape());
   float* to = out.MutableData<float>();
-  if (tensor.dtype() == DType::kFloat4E2M1) {
+  if (IsPackedFloat(tensor.dtype())) {
     Tensor codes = tensor.Unpacked();
     const uint8_t* from = codes.Data<uint8_t>();
-    for (int64_t i = 0; i < out.size(); ++i) to[i] = Float4ToFloat(from[i]);
-    return out;
+    for (int64_t i = 0; i < out.size(); ++i) to[i] = PackedFloatToFloat(tensor.dtype(), from[i]);
+  } else {
+    WidenRun(tensor.dtype(), tensor.raw(), to, out.size());
   }
-  Dispatch(ByteOrWordFloats{}, tensor.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* from = tensor.Data<T>();
-    for (int64_t i = 0; i < out.size(); ++i) to[i] = ToFloat(from[i]);
-  });
   return out;
 }
 
@@ -38,19 +48,15 @@ void NarrowInto(const Tensor& from, Tensor& to) {
     return;
   }
   const float* values = from.Data<float>();
-  if (to.dtype() == DType::kFloat4E2M1) {
+  if (IsPackedFloat(to.dtype())) {
     Tensor codes(DType::kUInt8, to.shape());
     uint8_t* code = codes.MutableData<uint8_t>();
-    for (int64_t i = 0; i < codes.size(); ++i) code[i] = FloatToFloat4(values[i]);
+    for (int64_t i = 0; i < codes.size(); ++i) code[i] = FloatToPackedFloat(to.dtype(), values[i]);
     Tensor packed = Tensor::Pack(to.dtype(), codes);
     if (packed.bytes() > 0) std::memcpy(to.mutable_raw(), packed.raw(), packed.bytes());
-    return;
+  } else {
+    NarrowRun(to.dtype(), values, to.mutable_raw(), to.size());
   }
-  Dispatch(ByteOrWordFloats{}, to.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    T* out = to.MutableData<T>();
-    for (int64_t i = 0; i < to.size(); ++i) out[i] = FromFloat<T>(values[i]);
-  });
 }
 
 Tensor NarrowFromFloat(const Tensor& tensor, DType type) {

@@ -1,0 +1,28 @@
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "ops/operator.h"
+
+namespace ferry::cli {
+namespace {
+
+int Run(const Arguments& arguments) {
+  auto operators = AllOperators().size();
+  if (arguments.json())
+    PrintJson(Json().Set("version", FERRY_VERSION).Set("operators", operators));
+  else
+    Print(Cat("ferry ", FERRY_VERSION, " (", operators, " operators)\n"));
+  return kGood;
+}
+
+}  // namespace
+
+extern const Command command_version;
+constinit const Command command_version = {
+    .name = "version",
+    .group = Group::kFerry,
+    .summary = "Print the version of Ferry",
+    .run = Run,
+};
+
+}  // namespace ferry::cli

@@ -8,6 +8,9 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <map>
+#include <mutex>
 
 #include "base/error.h"
 
@@ -20,6 +23,17 @@ const char* KindOf(mode_t mode) {
   if (S_ISSOCK(mode)) return "a socket";
   return "a device";
 }
+
+// Every live mapping, so that pages can be given back by address without knowing whose they are.
+struct LiveMappings {
+  std::mutex mutex;
+  std::map<uintptr_t, uintptr_t> end_of;  // by begin
+
+  static LiveMappings& All() {
+    static LiveMappings* all = new LiveMappings;  // outlives every file, also those closed at exit
+    return *all;
+  }
+};
 
 struct Descriptor {
   int number;
@@ -56,11 +70,18 @@ std::shared_ptr<MappedFile> MappedFile::FromDescriptor(int descriptor, const std
     Fail(ErrorCode::kIo, Printable(name), ": cannot be mapped: ", std::strerror(errno));
   }
   file->data_ = static_cast<const std::byte*>(address);
+  LiveMappings& live = LiveMappings::All();
+  std::lock_guard lock(live.mutex);
+  live.end_of[reinterpret_cast<uintptr_t>(address)] = reinterpret_cast<uintptr_t>(address) + file->size_;
   return file;
 }
 
 MappedFile::~MappedFile() {
-  if (data_) munmap(const_cast<std::byte*>(data_), size_);
+  if (!data_) return;
+  LiveMappings& live = LiveMappings::All();
+  std::lock_guard lock(live.mutex);
+  live.end_of.erase(reinterpret_cast<uintptr_t>(data_));
+  munmap(const_cast<std::byte*>(data_), size_);
 }
 
 bool MappedFile::Contains(const void* address) const {
@@ -72,6 +93,10 @@ void DropPages(const void* data, size_t bytes) {
   auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
   uintptr_t end = (reinterpret_cast<uintptr_t>(data) + bytes) / page * page;
+  LiveMappings& live = LiveMappings::All();
+  std::lock_guard lock(live.mutex);
+  auto after = live.end_of.upper_bound(begin);
+  if (after == live.end_of.begin() || end > std::prev(after)->second) return;
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 

@@ -33,8 +33,8 @@ class MappedFile {
   std::string name_;
 };
 
-// Lets the system drop the pages that lie wholly inside the range; touching them again reads the file again. Only for
-// ranges of a MappedFile: in other memory the contents would be lost.
+// Lets the system drop the pages that lie wholly inside the range; touching them again reads the file again. Memory that
+// is not part of a MappedFile is left alone.
 void DropPages(const void* data, size_t bytes);
 
 }  // namespace ferry

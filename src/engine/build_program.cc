@@ -15,8 +15,9 @@ using FindFacts = std::function<const ValueFacts*(const std::string&)>;
 
 class ProgramBuilder {
  public:
-  ProgramBuilder(const Graph& graph, const GraphFacts& all_facts, FindFacts find_facts, const Provider& provider)
-      : graph_(graph), all_facts_(all_facts), find_facts_(std::move(find_facts)), provider_(provider) {}
+  ProgramBuilder(const Graph& graph, const GraphFacts& all_facts, FindFacts find_facts, const Provider& provider,
+                 WeightCache& weights)
+      : graph_(graph), all_facts_(all_facts), find_facts_(std::move(find_facts)), provider_(provider), weights_(weights) {}
 
   std::unique_ptr<Program> Build(const std::vector<std::string>& inputs, const std::vector<std::string>& results) {
     program_ = std::make_unique<Program>();
@@ -155,7 +156,7 @@ class ProgramBuilder {
       body.captured_slots.push_back(SlotToRead(name, Describe(node)));
     }
     for (const ValueInfo& output : graph.outputs) results.push_back(output.name);
-    body.program = ProgramBuilder(graph, all_facts_, find, provider_).Build(inputs, results);
+    body.program = ProgramBuilder(graph, all_facts_, find, provider_, weights_).Build(inputs, results);
     return body;
   }
 
@@ -163,7 +164,7 @@ class ProgramBuilder {
     std::vector<const ValueFacts*> inputs, outputs;
     for (const std::string& name : node.inputs) inputs.push_back(name.empty() ? nullptr : find_facts_(name));
     for (const std::string& name : node.outputs) outputs.push_back(name.empty() ? nullptr : find_facts_(name));
-    KernelRequest request{node, op, inputs, outputs};
+    KernelRequest request{node, op, inputs, outputs, weights_};
     std::unique_ptr<Kernel> kernel = provider_.MakeKernel(request);
     return kernel ? std::move(kernel) : CpuProvider().MakeKernel(request);
   }
@@ -292,6 +293,7 @@ class ProgramBuilder {
   const GraphFacts& all_facts_;
   FindFacts find_facts_;
   const Provider& provider_;
+  WeightCache& weights_;
 
   std::unique_ptr<Program> program_;
   std::unordered_map<std::string, int> slot_of_;
@@ -304,7 +306,8 @@ class ProgramBuilder {
 
 std::unique_ptr<Program> BuildProgram(const ProgramRequest& request) {
   FindFacts find = [&](const std::string& name) { return request.facts.Find(name); };
-  return ProgramBuilder(request.graph, request.facts, find, request.provider).Build(request.inputs, request.results);
+  return ProgramBuilder(request.graph, request.facts, find, request.provider, request.weights)
+      .Build(request.inputs, request.results);
 }
 
 }  // namespace ferry

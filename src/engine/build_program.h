@@ -16,6 +16,7 @@ struct ProgramRequest {
   std::vector<std::string> inputs;    // names bound at each run, in order
   std::vector<std::string> results;   // names that leave the program, in order; any value of the graph
   const Provider& provider;
+  WeightCache& weights;
 };
 
 // The graph must outlive the program.

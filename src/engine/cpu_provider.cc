@@ -1,3 +1,4 @@
+#include "engine/cpu/kernels.h"
 #include "engine/provider.h"
 
 namespace ferry {
@@ -16,6 +17,7 @@ class Cpu final : public Provider {
  public:
   std::string_view name() const override { return "cpu"; }
   std::unique_ptr<Kernel> MakeKernel(const KernelRequest& request) const override {
+    if (auto kernel = MakeMatMulKernel(request)) return kernel;
     return std::make_unique<PortableKernel>(request.op);
   }
 };

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "engine/weight_cache.h"
 #include "ops/context.h"
 #include "ops/infer_context.h"
 #include "ops/operator.h"
@@ -25,6 +26,7 @@ struct KernelRequest {
   const Operator& op;
   std::span<const ValueFacts* const> inputs;   // null: omitted
   std::span<const ValueFacts* const> outputs;  // null: not wanted
+  WeightCache& weights;
 };
 
 class Provider {

@@ -28,6 +28,7 @@ struct Session::Shared {
   Graph graph;
   std::vector<ValueInfo> inputs, overridable;
   const Provider* provider = nullptr;
+  mutable WeightCache weights;
 
   std::mutex mutex;
   std::list<std::pair<std::string, std::shared_ptr<const Program>>> programs;  // most recently used first
@@ -150,7 +151,7 @@ std::shared_ptr<const Program> Session::Shared::Build(const std::vector<const Na
     for (const auto& value : facts.values) there.push_back(value.first);
     FailUnknownName("value", name, there);
   }
-  return BuildProgram({graph, facts, std::move(names), results, *provider});
+  return BuildProgram({graph, facts, std::move(names), results, *provider, weights});
 }
 
 std::shared_ptr<const Program> Session::Shared::ProgramFor(const std::vector<const NamedValue*>& given,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/mapped_file.h"
+
 namespace ferry {
 namespace {
 
@@ -25,11 +27,11 @@ Tensor NormalizedBool(const Tensor& tensor) {
 
 }  // namespace
 
-Tensor AlignedForUse(const Tensor& tensor, const MappedFile* file) {
+Tensor AlignedForUse(const Tensor& tensor) {
   if (!tensor.defined() || tensor.dtype() == DType::kString || tensor.IsAligned(AlignmentOf(tensor.dtype())))
     return tensor;
   Tensor copy = tensor.Clone();
-  if (file && file->Contains(tensor.raw())) DropPages(tensor.raw(), tensor.bytes());
+  DropPages(tensor.raw(), tensor.bytes());
   return copy;
 }
 

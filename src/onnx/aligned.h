@@ -1,7 +1,6 @@
 // Tensors that lie in a file may begin at any byte; C++ must not read a float from an odd address.
 #pragma once
 
-#include "base/mapped_file.h"
 #include "tensor/tensor.h"
 
 namespace ferry {
@@ -9,9 +8,9 @@ namespace ferry {
 // Tensors up to this size are never left unaligned by the reader: shapes, axes and scalars are read all over the house.
 inline constexpr size_t kSmallTensorBytes = 4096;
 
-// This tensor when its elements can be read in place, else a copy; strings are always as they are. With `file`, the
+// This tensor when its elements can be read in place, else a copy; strings are always as they are. The
 // pages of a mapped tensor that was copied are given back to the system.
-Tensor AlignedForUse(const Tensor& tensor, const MappedFile* file = nullptr);
+Tensor AlignedForUse(const Tensor& tensor);
 
 // What readers hand out for elements that lie in a file: small tensors aligned, bools that are 0 or 1, the rest as it
 // is.

@@ -1,0 +1,10 @@
+// Kernels with their weights made ready. Each maker answers null when the node is not of its kind.
+#pragma once
+
+#include "engine/provider.h"
+
+namespace ferry {
+
+std::unique_ptr<Kernel> MakeMatMulKernel(const KernelRequest& request);
+
+}  // namespace ferry

@@ -1,0 +1,62 @@
+// Rewriting a graph: who makes a value, who reads it, and replacing groups of nodes. Passes are written on top of it.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/model.h"
+
+namespace ferry {
+
+class GraphEditor {
+ public:
+  explicit GraphEditor(Graph& graph);
+
+  Graph& graph() { return graph_; }
+  size_t size() const { return graph_.nodes.size(); }
+  Node& node(size_t index) { return graph_.nodes[index]; }
+  bool removed(size_t index) const { return removed_[index]; }
+
+  // The node that makes a value, or -1: it is an input, an initializer, or comes from outside.
+  int Producer(const std::string& value) const;
+  // Nodes that read a value as an input of their own (bodies and graph outputs are counted by Uses, not listed).
+  const std::vector<size_t>& Readers(const std::string& value) const;
+  // How often a value is read in all: inputs, bodies, graph outputs.
+  size_t Uses(const std::string& value) const;
+  // The only node that reads a value which nothing else reads and which is no graph output; -1 otherwise.
+  int OnlyReader(const std::string& value) const;
+  // The value of an initializer that no caller can override; null when there is none.
+  const Tensor* Constant(const std::string& value) const;
+
+  // Adds an initializer under a name that is free, and returns the name.
+  std::string AddConstant(const std::string& hint, Tensor tensor);
+  std::string FreshName(const std::string& hint);
+
+  // Changes take effect at once in Producer and Readers; removed nodes vanish in Finish.
+  void Remove(size_t index);
+  void Replace(size_t index, Node node);  // outputs and inputs may differ
+  // Puts a node in front of the one at `position`; indices stay valid until Finish.
+  void InsertBefore(size_t position, Node node);
+
+  // Drops what was removed, then nodes whose outputs nobody reads, then initializers nobody reads. True if it changed
+  // anything since the editor was made.
+  bool Finish();
+
+ private:
+  void Link(size_t index);
+  void Unlink(size_t index);
+  void DropDead();
+
+  Graph& graph_;
+  std::vector<bool> removed_;
+  std::vector<size_t> inserted_;  // where the nodes appended at the end belong
+  std::unordered_map<std::string, size_t> producer_;
+  std::unordered_map<std::string, std::vector<size_t>> readers_;
+  std::unordered_map<std::string, size_t> other_uses_;  // by bodies and graph outputs
+  std::unordered_map<std::string, size_t> constant_;    // index of the initializer
+  std::unordered_map<std::string, bool> taken_;
+  bool changed_ = false;
+};
+
+}  // namespace ferry

@@ -1,0 +1,86 @@
+// exp, tanh, sigmoid, erf on vectors of float, to about 2 ULP.
+#pragma once
+
+#include "kernels/simd/target.h"
+
+namespace ferry::FERRY_ISA {
+
+// 2^n for integral n in [-126, 127], by building the exponent field.
+static HWY_INLINE Floats PowerOfTwo(hn::Vec<hn::RebindToSigned<FloatTag>> n) {
+  const hn::RebindToSigned<FloatTag> di;
+  return hn::BitCast(FloatTag(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
+}
+
+static HWY_INLINE Floats Exp(Floats x) {
+  const FloatTag d;
+  const hn::RebindToSigned<FloatTag> di;
+  // Beyond this the result is infinity.
+  const Floats high = hn::Set(d, 88.7228394f);
+  Floats clamped = hn::Min(hn::Max(x, hn::Set(d, -104.0f)), hn::Set(d, 89.0f));
+  Floats n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504088896341f)));
+  Floats r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), clamped);
+  r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);
+  Floats p = hn::Set(d, 1.991973841e-04f);
+  p = hn::MulAdd(p, r, hn::Set(d, 1.394694787e-03f));
+  p = hn::MulAdd(p, r, hn::Set(d, 8.333262056e-03f));
+  p = hn::MulAdd(p, r, hn::Set(d, 4.166625813e-02f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.666666716e-01f));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
+  p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), hn::Set(d, 1.0f));
+  // Two factors, so that results near the ends of the range do not overflow on the way or lose their subnormals.
+  auto whole = hn::ConvertTo(di, n);
+  auto half = hn::ShiftRight<1>(whole);
+  Floats result = hn::Mul(hn::Mul(p, PowerOfTwo(half)), PowerOfTwo(hn::Sub(whole, half)));
+  result = hn::IfThenElse(hn::Gt(x, high), hn::Set(d, __builtin_inff()), result);
+  return hn::IfThenElse(hn::IsNaN(x), x, result);
+}
+
+static HWY_INLINE Floats Sigmoid(Floats x) {
+  const FloatTag d;
+  const Floats one = hn::Set(d, 1.0f);
+  return hn::Div(one, hn::Add(one, Exp(hn::Neg(x))));
+}
+
+static HWY_INLINE Floats Tanh(Floats x) {
+  const FloatTag d;
+  const Floats one = hn::Set(d, 1.0f);
+  Floats a = hn::Abs(x);
+  // Small arguments by an odd polynomial, where 1 - 2/(e^2x + 1) would cancel.
+  Floats s = hn::Mul(x, x);
+  Floats p = hn::Set(d, -5.721637513e-03f);
+  p = hn::MulAdd(p, s, hn::Set(d, 2.065522596e-02f));
+  p = hn::MulAdd(p, s, hn::Set(d, -5.374514684e-02f));
+  p = hn::MulAdd(p, s, hn::Set(d, 1.333151460e-01f));
+  p = hn::MulAdd(p, s, hn::Set(d, -3.333328366e-01f));
+  Floats near = hn::MulAdd(hn::Mul(p, s), x, x);
+  Floats e = Exp(hn::Add(a, a));
+  Floats far = hn::CopySign(hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(e, one))), x);
+  return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.625f)), near, far);
+}
+
+// erf(x) = x + x·p(x²) near zero and 1 - exp(q(|x|)) beyond, q fitted to log(erfc).
+static HWY_INLINE Floats Erf(Floats x) {
+  const FloatTag d;
+  Floats a = hn::Min(hn::Abs(x), hn::Set(d, 4.0f));
+  Floats s = hn::Mul(a, a);
+  Floats p = hn::Set(d, -5.976895918e-04f);
+  p = hn::MulAdd(p, s, hn::Set(d, 4.990980960e-03f));
+  p = hn::MulAdd(p, s, hn::Set(d, -2.676556818e-02f));
+  p = hn::MulAdd(p, s, hn::Set(d, 1.128180251e-01f));
+  p = hn::MulAdd(p, s, hn::Set(d, -3.761249483e-01f));
+  p = hn::MulAdd(p, s, hn::Set(d, 1.283791512e-01f));
+  Floats near = hn::MulAdd(p, a, a);
+  Floats q = hn::Set(d, -2.116183168e-05f);
+  q = hn::MulAdd(q, a, hn::Set(d, 4.352180695e-04f));
+  q = hn::MulAdd(q, a, hn::Set(d, -4.174639471e-03f));
+  q = hn::MulAdd(q, a, hn::Set(d, 2.512861602e-02f));
+  q = hn::MulAdd(q, a, hn::Set(d, -1.082939357e-01f));
+  q = hn::MulAdd(q, a, hn::Set(d, -6.333346367e-01f));
+  q = hn::MulAdd(q, a, hn::Set(d, -1.129520774e+00f));
+  q = hn::MulAdd(q, a, hn::Set(d, 1.758734579e-04f));
+  Floats far = hn::Sub(hn::Set(d, 1.0f), Exp(q));
+  Floats magnitude = hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.92f)), near, far);
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySign(magnitude, x));
+}
+
+}  // namespace ferry::FERRY_ISA

@@ -1,0 +1,17 @@
+// Operators that only passes make: one step where the standard writes several. Domain "ferry", never written to a file.
+#pragma once
+
+#include <string_view>
+
+#include "graph/model.h"
+#include "kernels/activation.h"
+
+namespace ferry {
+
+inline constexpr std::string_view kInternalDomain = "ferry";
+
+// The activation a fused node carries in its attributes "activation", "alpha" and "beta".
+Activation ActivationOf(const Node& node);
+void SetActivation(Node& node, const Activation& activation);
+
+}  // namespace ferry

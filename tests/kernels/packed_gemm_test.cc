@@ -1,0 +1,61 @@
+#include "kernels/packed_gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+namespace ferry {
+namespace {
+
+double Reference(ActivationKind kind, double x, double alpha, double beta) {
+  switch (kind) {
+    case ActivationKind::kNone: return x;
+    case ActivationKind::kRelu: return std::max(x, 0.0);
+    case ActivationKind::kClip: return std::min(std::max(x, alpha), beta);
+    case ActivationKind::kLeakyRelu: return x < 0 ? alpha * x : x;
+    case ActivationKind::kSigmoid: return 1 / (1 + std::exp(-x));
+    case ActivationKind::kSilu: return x / (1 + std::exp(-alpha * x));
+    case ActivationKind::kHardSigmoid: return std::min(std::max(alpha * x + beta, 0.0), 1.0);
+    case ActivationKind::kHardSwish: return x * std::min(std::max(x / 6 + 0.5, 0.0), 1.0);
+    case ActivationKind::kTanh: return std::tanh(x);
+    case ActivationKind::kGelu: return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case ActivationKind::kGeluTanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  }
+  return 0;
+}
+
+TEST(PackedGemm, AgreesWithPlainLoopsOnRandomShapes) {
+  std::mt19937 random(11);
+  auto number = [&] { return static_cast<float>(random() % 2001) / 1000.0f - 1.0f; };
+  for (int round = 0; round < 400; ++round) {
+    int64_t rows = 1 + random() % 40, columns = 1 + random() % 80, depth = 1 + random() % 50;
+    std::vector<float> a(rows * depth), b(depth * columns), bias(columns), residual(rows * columns), c(rows * columns);
+    for (auto* values : {&a, &b, &bias, &residual})
+      for (float& value : *values) value = number();
+    std::vector<float> packed(PackedSize(depth, columns));
+    PackMatrix(b.data(), depth, columns, columns, 1, packed.data());
+    GemmEpilogue epilogue;
+    if (random() % 2) epilogue.bias = bias.data();
+    if (random() % 2) epilogue.residual = residual.data();
+    epilogue.residual_stride = columns;
+    epilogue.activate_first = random() % 2;
+    epilogue.activation = {static_cast<ActivationKind>(random() % 11), 0.5f, 0.75f};
+    BestGemmKernels().plain(a.data(), depth, rows, depth, packed.data(), columns, c.data(), columns, epilogue);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j) {
+        double x = epilogue.bias ? bias[j] : 0;
+        for (int64_t k = 0; k < depth; ++k) x += static_cast<double>(a[i * depth + k]) * b[k * columns + j];
+        double extra = epilogue.residual ? residual[i * columns + j] : 0;
+        auto act = [&](double v) { return Reference(epilogue.activation.kind, v, 0.5, 0.75); };
+        double expected = epilogue.activate_first ? act(x) + extra : act(x + extra);
+        ASSERT_NEAR(c[i * columns + j], expected, 2e-5) << rows << "×" << depth << "×" << columns << " activation "
+                                                        << static_cast<int>(epilogue.activation.kind);
+      }
+  }
+}
+
+}  // namespace
+}  // namespace ferry

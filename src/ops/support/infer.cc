@@ -39,7 +39,70 @@ void InferBroadcast(InferContext& context, DType dtype, size_t first, size_t las
 }
 
 void InferSameAsInput(InferContext& context) { context.SetOutput(0, context.InputType(0)); }
-void InferElementwise(InferContext& context) { InferBroadcast(context, context.InputDType(0), 0, context.input_count()); }
+void InferElementwise(InferContext& context) {
+  InferBroadcast(context, CommonDType(context, 0, context.input_count()), 0, context.input_count());
+}
 void InferComparison(InferContext& context) { InferBroadcast(context, DType::kBool, 0, context.input_count()); }
+
+
+DType CommonDType(const InferContext& context, size_t first, size_t last) {
+  for (size_t i = first; i < last; ++i)
+    if (context.InputDType(i) != DType::kUndefined) return context.InputDType(i);
+  return DType::kUndefined;
+}
+
+DType TypeAttribute(const Node& node, std::string_view name, DType otherwise) {
+  int64_t number = node.Int(name, 0);
+  if (number == 0) return otherwise;
+  Require(IsValidDType(number), "attribute '", name, "' is ", number, ", which is no element type");
+  return static_cast<DType>(number);
+}
+
+std::optional<SymbolicShape> ElementsOf(const InferContext& context, size_t i) {
+  if (const SymbolicShape* elements = context.InputElements(i)) return *elements;
+  constexpr int64_t kLongest = 256;
+  const Tensor* constant = context.InputConstant(i);
+  if (!constant || constant->rank() > 1 || constant->size() > kLongest) return std::nullopt;
+  bool is_index = IsInteger(constant->dtype()) && !IsPacked(constant->dtype());
+  if ((!is_index && constant->dtype() != DType::kBool) || constant->dtype() == DType::kUInt64) return std::nullopt;
+  SymbolicShape elements;
+  for (int64_t value : ToInt64Vector(*constant)) elements.emplace_back(value);
+  return elements;
+}
+
+namespace {
+bool Fits(int64_t value, DType type) {
+  int bits = BitWidth(type);
+  if (type == DType::kBool) return value == 0 || value == 1;
+  if (type == DType::kUInt64) return value >= 0;
+  if (IsSignedInteger(type)) return bits == 64 || (value >= -(int64_t{1} << (bits - 1)) && value < int64_t{1} << (bits - 1));
+  return IsInteger(type) && value >= 0 && value < int64_t{1} << bits;
+}
+}  // namespace
+
+void InferElements(InferContext& context, FunctionRef<Dim(std::span<const Dim>)> rule) {
+  if (context.output_count() == 0) return;
+  const Type& type = context.outputs()[0].type;
+  if (!type.shape || type.shape->size() > 1 || (!IsInteger(type.dtype) && type.dtype != DType::kBool)) return;
+  std::vector<SymbolicShape> inputs;
+  size_t count = 1;
+  for (size_t i = 0; i < context.input_count(); ++i) {
+    std::optional<SymbolicShape> elements = ElementsOf(context, i);
+    if (!elements) return;
+    if (elements->size() != 1) count = elements->size();
+    inputs.push_back(std::move(*elements));
+  }
+  SymbolicShape result;
+  for (size_t e = 0; e < count; ++e) {
+    std::vector<Dim> row;
+    for (const SymbolicShape& input : inputs) {
+      if (input.size() != 1 && input.size() != count) return;
+      row.push_back(input[input.size() == 1 ? 0 : e]);
+    }
+    Dim dim = rule(row);
+    result.push_back(dim.known() && !Fits(*dim.value, type.dtype) ? Dim() : dim);
+  }
+  context.SetOutputElements(0, std::move(result));
+}
 
 }  // namespace ferry

@@ -1,6 +1,7 @@
 // Inference rules that many operators share.
 #pragma once
 
+#include "base/function_ref.h"
 #include "ops/infer_context.h"
 
 namespace ferry {
@@ -13,5 +14,15 @@ void InferElementwise(InferContext& context);           // output 0: input 0's e
 void InferComparison(InferContext& context);            // output 0: bool, all inputs broadcast
 // Broadcasts the shapes of inputs [first, last) and sets output 0; unknown rank when any is unknown.
 void InferBroadcast(InferContext& context, DType dtype, size_t first, size_t last);
+
+// The elements of input i where they are known one by one (integers and bools of rank 0 or 1), from a constant too.
+std::optional<SymbolicShape> ElementsOf(const InferContext& context, size_t i);
+// Carries the values of small integer tensors through an elementwise operator: output 0, whose type is set already, gets
+// rule(one element of each input) where every input's elements are known and the result fits its type.
+void InferElements(InferContext& context, FunctionRef<Dim(std::span<const Dim>)> rule);
+// The element type that all inputs [first, last) share: the first known one.
+DType CommonDType(const InferContext& context, size_t first, size_t last);
+// An element type given as an attribute: a number that names a type, or `otherwise` when absent.
+DType TypeAttribute(const Node& node, std::string_view name, DType otherwise);
 
 }  // namespace ferry

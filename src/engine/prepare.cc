@@ -4,11 +4,7 @@
 
 #include "base/error.h"
 #include "onnx/aligned.h"
-#if __has_include("onnx/upgrade/upgrade.h")
 #include "onnx/upgrade/upgrade.h"
-#else
-namespace ferry { static void UpgradeToNewest(Model&) {} }
-#endif
 #include "passes/inline_functions.h"
 
 namespace ferry {

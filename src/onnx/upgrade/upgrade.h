@@ -1,0 +1,16 @@
+// Turns the nodes of older opsets into the newest form of their operators, so that there is one kernel per operator.
+#pragma once
+
+#include "graph/model.h"
+
+namespace ferry {
+
+// Edits the model in place, bodies and functions included, and sets its opset imports to the newest. Nodes of domains
+// that the standard does not know stay as they are. Throws kUnsupported for an opset from the future and for the rare
+// node whose old meaning the newest operators cannot express.
+void UpgradeToNewest(Model& model);
+
+// True when some node has an older form than the newest.
+bool NeedsUpgrade(const Model& model);
+
+}  // namespace ferry

@@ -11,34 +11,20 @@ namespace {
 template <class T>
 void RunDepthwise(const OpContext& context, const ConvPlan& plan, const T* x, const T* w, T* y) {
   const WindowAxis& last = plan.axes.back();
-  size_t outer_rank = plan.axes.size() - 1;
-  int64_t rows = plan.counts.output / std::max<int64_t>(last.output, 1);
   auto run_plane = [&](const T* plane, const T* kernel, T* out) {
-    std::vector<int64_t> at(outer_rank), tap(outer_rank);
-    for (int64_t row = 0; row < rows; ++row, out += last.output) {
-      std::fill(tap.begin(), tap.end(), 0);
-      for (int64_t t = 0; t < plan.counts.taps; t += last.kernel) {
-        int64_t offset = 0;
-        bool inside = true;
-        for (size_t a = 0; a < outer_rank && inside; ++a) {
-          int64_t position = plan.axes[a].Position(at[a], tap[a]);
-          inside = position >= 0 && position < plan.axes[a].input;
-          offset = offset * plan.axes[a].input + position;
+    ForEachKernelRow(plan.axes, [&](int64_t row, int64_t first_tap, int64_t offset) {
+      T* to = out + row * last.output;
+      for (int64_t k = 0; k < last.kernel; ++k) {
+        OutputRange valid = ValidOutputs(last, k);
+        int64_t from = offset + last.Position(0, k);
+        T weight = kernel[first_tap + k];
+        if (last.stride == 1) {
+          for (int64_t j = valid.begin; j < valid.end; ++j) to[j] += weight * plane[from + j];
+        } else {
+          for (int64_t j = valid.begin; j < valid.end; ++j) to[j] += weight * plane[from + j * last.stride];
         }
-        for (int64_t k = 0; k < last.kernel && inside; ++k) {
-          OutputRange valid = ValidOutputs(last, k);
-          int64_t from = offset * last.input + last.Position(0, k);
-          T weight = kernel[t + k];
-          if (last.stride == 1) {
-            for (int64_t j = valid.begin; j < valid.end; ++j) out[j] += weight * plane[from + j];
-          } else {
-            for (int64_t j = valid.begin; j < valid.end; ++j) out[j] += weight * plane[from + j * last.stride];
-          }
-        }
-        for (size_t a = outer_rank; a-- > 0 && ++tap[a] == plan.axes[a].kernel;) tap[a] = 0;
       }
-      for (size_t a = outer_rank; a-- > 0 && ++at[a] == plan.axes[a].output;) at[a] = 0;
-    }
+    });
   };
   int64_t work = std::max<int64_t>(plan.counts.output * plan.counts.taps, 1);
   context.ParallelFor(plan.batch * plan.features, 1 + 65536 / work, [&](int64_t begin, int64_t end) {

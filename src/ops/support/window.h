@@ -55,4 +55,27 @@ struct OutputRange {
 };
 OutputRange ValidOutputs(const WindowAxis& axis, int64_t tap);
 
+// Goes through all output rows (runs along the last axis) and, for each, through the kernel rows that meet the input:
+// visit(row, first_tap, offset), where `offset` is that of the input row the kernel row lies on. Taps come in order.
+template <class Visit>
+void ForEachKernelRow(std::span<const WindowAxis> axes, const Visit& visit) {
+  size_t outer_rank = axes.size() - 1;
+  std::vector<int64_t> at(outer_rank), tap(outer_rank);
+  WindowCounts counts = CountWindow(axes.first(outer_rank));
+  for (int64_t row = 0; row < counts.output; ++row) {
+    for (int64_t t = 0; t < counts.taps; ++t) {
+      int64_t offset = 0;
+      bool inside = true;
+      for (size_t a = 0; a < outer_rank && inside; ++a) {
+        int64_t position = axes[a].Position(at[a], tap[a]);
+        inside = position >= 0 && position < axes[a].input;
+        offset = offset * axes[a].input + position;
+      }
+      if (inside) visit(row, t * axes.back().kernel, offset * axes.back().input);
+      for (size_t a = outer_rank; a-- > 0 && ++tap[a] == axes[a].kernel;) tap[a] = 0;
+    }
+    for (size_t a = outer_rank; a-- > 0 && ++at[a] == axes[a].output;) at[a] = 0;
+  }
+}
+
 }  // namespace ferry

@@ -60,9 +60,8 @@ DType TypeAttribute(const Node& node, std::string_view name, DType otherwise) {
 
 std::optional<SymbolicShape> ElementsOf(const InferContext& context, size_t i) {
   if (const SymbolicShape* elements = context.InputElements(i)) return *elements;
-  constexpr int64_t kLongest = 256;
   const Tensor* constant = context.InputConstant(i);
-  if (!constant || constant->rank() > 1 || constant->size() > kLongest) return std::nullopt;
+  if (!constant || constant->rank() > 1 || constant->size() > static_cast<int64_t>(kMostKnownElements)) return std::nullopt;
   bool is_index = IsInteger(constant->dtype()) && !IsPacked(constant->dtype());
   if ((!is_index && constant->dtype() != DType::kBool) || constant->dtype() == DType::kUInt64) return std::nullopt;
   SymbolicShape elements;
@@ -104,5 +103,30 @@ void InferElements(InferContext& context, FunctionRef<Dim(std::span<const Dim>)>
   }
   context.SetOutputElements(0, std::move(result));
 }
+
+void InferView(InferContext& context, std::optional<SymbolicShape> shape) {
+  DType dtype = context.InputDType(0);
+  if (!shape) return context.SetOutput(0, dtype);
+  bool is_list = shape->size() <= 1;
+  context.SetOutput(0, dtype, *std::move(shape));
+  if (!is_list) return;
+  if (std::optional<SymbolicShape> elements = ElementsOf(context, 0)) context.SetOutputElements(0, *std::move(elements));
+}
+
+SymbolicShape ShapeFromElements(const SymbolicShape& elements) {
+  for (const Dim& dim : elements)
+    if (dim.known() && *dim.value < 0) Fail(ErrorCode::kInvalidModel, "shape ", elements, " has a negative dimension");
+  return elements;
+}
+
+std::optional<size_t> ListLength(const InferContext& context, size_t i) {
+  const SymbolicShape* list = context.InputShape(i);
+  if (!list || list->size() != 1 || !(*list)[0].known()) return std::nullopt;
+  int64_t length = *(*list)[0].value;
+  if (length < 0 || length > static_cast<int64_t>(kMostKnownElements)) return std::nullopt;
+  return static_cast<size_t>(length);
+}
+
+SymbolicShape UnknownShape(size_t rank) { return SymbolicShape(rank); }
 
 }  // namespace ferry

@@ -24,5 +24,15 @@ void InferElements(InferContext& context, FunctionRef<Dim(std::span<const Dim>)>
 DType CommonDType(const InferContext& context, size_t first, size_t last);
 // An element type given as an attribute: a number that names a type, or `otherwise` when absent.
 DType TypeAttribute(const Node& node, std::string_view name, DType otherwise);
+// Output 0 has input 0's element type and `shape`; elements known of input 0 stay known when they still form a list.
+void InferView(InferContext& context, std::optional<SymbolicShape> shape);
+// The shape that a list of dimensions describes: what is surely not a size is an error.
+SymbolicShape ShapeFromElements(const SymbolicShape& elements);
+SymbolicShape UnknownShape(size_t rank);
+// How many elements the list in input i has, when that is known and small enough to be the rank of something.
+std::optional<size_t> ListLength(const InferContext& context, size_t i);
+
+// Longer integer tensors are data, not shapes: their elements are not carried along.
+inline constexpr size_t kMostKnownElements = 256;
 
 }  // namespace ferry

@@ -1,0 +1,40 @@
+#include "ops/support/indices.h"
+
+namespace ferry {
+
+std::vector<int64_t> CheckedIndices(const Tensor& indices, int64_t size, size_t axis) {
+  std::vector<int64_t> checked = ToInt64Vector(indices);
+  for (int64_t& index : checked) index = CheckedIndex(index, size, axis);
+  return checked;
+}
+
+std::vector<int64_t> IntegerList(const Tensor& tensor, const char* what) {
+  Require(tensor.rank() <= 1, what, " must be a list of integers, has shape ", tensor.shape());
+  return ToInt64Vector(tensor);
+}
+
+int64_t IntegerScalar(const Tensor& tensor, const char* what) {
+  Require(tensor.size() == 1, what, " must be a single integer, has shape ", tensor.shape());
+  return ToInt64Vector(tensor)[0];
+}
+
+std::vector<int64_t> TupleOffsets(const Tensor& indices, const Shape& data, size_t batch_dims) {
+  auto tuple = static_cast<size_t>(indices.shape().back());
+  int64_t tuples = indices.shape().CountBetween(0, indices.rank() - 1);
+  int64_t batches = data.CountBetween(0, batch_dims);
+  int64_t batch_stride = data.CountBetween(batch_dims, data.rank());
+  std::vector<int64_t> values = ToInt64Vector(indices), strides = data.Strides();
+  std::vector<int64_t> offsets(static_cast<size_t>(tuples));
+  int64_t tuples_per_batch = batches > 0 ? tuples / batches : 0;
+  for (int64_t t = 0; t < tuples; ++t) {
+    int64_t offset = t / tuples_per_batch * batch_stride;
+    for (size_t k = 0; k < tuple; ++k) {
+      size_t axis = batch_dims + k;
+      offset += CheckedIndex(values[static_cast<size_t>(t) * tuple + k], data[axis], axis) * strides[axis];
+    }
+    offsets[static_cast<size_t>(t)] = offset;
+  }
+  return offsets;
+}
+
+}  // namespace ferry

@@ -1,0 +1,251 @@
+#include "ops/support/movement.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ferry {
+namespace {
+
+constexpr int64_t kElementsPerPiece = 1 << 15;
+constexpr int64_t kTile = 16;
+
+// The last two axes of a copy; everything further out is a loop over these.
+struct Plane {
+  CopyAxis rows;
+  CopyAxis cols;
+};
+
+template <size_t kWidth>
+struct Bytes {
+  static const std::byte* At(const std::byte* base, int64_t offset) { return base + offset * int64_t{kWidth}; }
+  static std::byte* At(std::byte* base, int64_t offset) { return base + offset * int64_t{kWidth}; }
+  static void Assign(std::byte* to, const std::byte* from) { std::memcpy(to, from, kWidth); }
+  static void Run(std::byte* to, const std::byte* from, int64_t count) {
+    std::memcpy(to, from, static_cast<size_t>(count) * kWidth);
+  }
+  static void Fill(std::byte* to, const std::byte* from, int64_t count) {
+    std::byte value[kWidth];  // a copy, so that the compiler knows the loop cannot change it
+    std::memcpy(value, from, kWidth);
+    for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * int64_t{kWidth}, value, kWidth);
+  }
+};
+
+struct Strings {
+  static const std::string* At(const std::string* base, int64_t offset) { return base + offset; }
+  static std::string* At(std::string* base, int64_t offset) { return base + offset; }
+  static void Assign(std::string* to, const std::string* from) { *to = *from; }
+  static void Run(std::string* to, const std::string* from, int64_t count) { std::copy(from, from + count, to); }
+  static void Fill(std::string* to, const std::string* from, int64_t count) { std::fill_n(to, count, *from); }
+};
+
+// Rows lie apart in the source and columns in the result, or the other way round: small tiles keep both in cache.
+template <class Kind, class Element>
+void CopyTiled(const Plane& plane, const Element* from, Element* to, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; row += kTile) {
+    int64_t row_end = std::min(row + kTile, end);
+    for (int64_t col = 0; col < plane.cols.size; col += kTile) {
+      int64_t col_end = std::min(col + kTile, plane.cols.size);
+      for (int64_t r = row; r < row_end; ++r) {
+        const Element* source = Kind::At(from, r * plane.rows.from_stride);
+        Element* target = Kind::At(to, r * plane.rows.to_stride);
+        for (int64_t c = col; c < col_end; ++c)
+          Kind::Assign(Kind::At(target, c * plane.cols.to_stride), Kind::At(source, c * plane.cols.from_stride));
+      }
+    }
+  }
+}
+
+template <class Kind, class Element>
+void CopyPlane(const Plane& plane, const Element* from, Element* to, int64_t begin, int64_t end) {
+  const CopyAxis& cols = plane.cols;
+  bool contiguous = cols.from_stride == 1 && cols.to_stride == 1;
+  bool fills = cols.from_stride == 0 && cols.to_stride == 1;
+  if (!contiguous && plane.rows.from_stride != 0 && cols.from_stride != 0 && plane.rows.size > 1)
+    return CopyTiled<Kind>(plane, from, to, begin, end);
+  for (int64_t row = begin; row < end; ++row) {
+    const Element* source = Kind::At(from, row * plane.rows.from_stride);
+    Element* target = Kind::At(to, row * plane.rows.to_stride);
+    if (contiguous) {
+      Kind::Run(target, source, cols.size);
+    } else if (fills) {
+      Kind::Fill(target, source, cols.size);
+    } else {
+      for (int64_t c = 0; c < cols.size; ++c)
+        Kind::Assign(Kind::At(target, c * cols.to_stride), Kind::At(source, c * cols.from_stride));
+    }
+  }
+}
+
+template <class Kind, class Element>
+void CopyAxes(const OpContext& context, const Element* from, Element* to, std::span<const CopyAxis> outer,
+              const Plane& plane) {
+  int64_t outer_count = 1;
+  for (const CopyAxis& axis : outer) outer_count *= axis.size;
+  int64_t rows_per_piece = std::clamp<int64_t>(kElementsPerPiece / plane.cols.size, 1, plane.rows.size);
+  // Whole tiles, so that neighbouring threads do not share cache lines of a transposed result.
+  if (rows_per_piece > kTile) rows_per_piece -= rows_per_piece % kTile;
+  int64_t pieces_per_plane = (plane.rows.size + rows_per_piece - 1) / rows_per_piece;
+  int64_t piece_size = rows_per_piece * plane.cols.size;
+  int64_t grain = std::max<int64_t>(1, kElementsPerPiece / piece_size);
+  context.ParallelFor(outer_count * pieces_per_plane, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      int64_t rest = piece / pieces_per_plane, from_offset = 0, to_offset = 0;
+      for (size_t a = outer.size(); a-- > 0;) {
+        int64_t index = rest % outer[a].size;
+        rest /= outer[a].size;
+        from_offset += index * outer[a].from_stride;
+        to_offset += index * outer[a].to_stride;
+      }
+      int64_t row = piece % pieces_per_plane * rows_per_piece;
+      CopyPlane<Kind>(plane, Kind::At(from, from_offset), Kind::At(to, to_offset), row,
+                      std::min(row + rows_per_piece, plane.rows.size));
+    }
+  });
+}
+
+// Drops axes of one element and joins those that both sides walk as one. False when there is nothing to copy.
+bool Simplify(std::vector<CopyAxis>& axes) {
+  std::vector<CopyAxis> merged;
+  for (const CopyAxis& axis : axes) {
+    if (axis.size == 0) return false;
+    if (axis.size == 1) continue;
+    if (!merged.empty() && merged.back().from_stride == axis.from_stride * axis.size &&
+        merged.back().to_stride == axis.to_stride * axis.size) {
+      merged.back() = {merged.back().size * axis.size, axis.from_stride, axis.to_stride};
+    } else {
+      merged.push_back(axis);
+    }
+  }
+  axes = std::move(merged);
+  return true;
+}
+
+// A short contiguous run that fills a machine word is copied as one wider element. Returns the new width.
+size_t WidenElement(size_t width, std::vector<CopyAxis>& axes) {
+  if (axes.size() < 2 || axes.back().from_stride != 1 || axes.back().to_stride != 1) return width;
+  int64_t run = axes.back().size;
+  size_t bytes = width * static_cast<size_t>(run);
+  if (run > 16 || (bytes != 2 && bytes != 4 && bytes != 8 && bytes != 16)) return width;
+  for (size_t a = 0; a + 1 < axes.size(); ++a)
+    if (axes[a].from_stride % run != 0 || axes[a].to_stride % run != 0) return width;
+  axes.pop_back();
+  for (CopyAxis& axis : axes) axis = {axis.size, axis.from_stride / run, axis.to_stride / run};
+  return bytes;
+}
+
+Plane TakePlane(std::vector<CopyAxis>& axes) {
+  Plane plane{{1, 0, 0}, {1, 0, 0}};
+  if (axes.empty()) return plane;
+  plane.cols = axes.back();
+  axes.pop_back();
+  bool contiguous = plane.cols.from_stride == 1 && plane.cols.to_stride == 1;
+  if (axes.empty()) {
+    // A single long run is cut into rows, so that threads can share it; the caller copies what is left over.
+    if (plane.cols.size >= 2 * kElementsPerPiece && plane.cols.size % kElementsPerPiece == 0)
+      plane = {{plane.cols.size / kElementsPerPiece, plane.cols.from_stride * kElementsPerPiece,
+                plane.cols.to_stride * kElementsPerPiece},
+               {kElementsPerPiece, plane.cols.from_stride, plane.cols.to_stride}};
+    return plane;
+  }
+  // The axis that the source walks most tightly goes beside the one that the result walks most tightly.
+  size_t best = axes.size() - 1;
+  if (!contiguous)
+    for (size_t a = 0; a < axes.size(); ++a)
+      if (std::abs(axes[a].from_stride) == 1) best = a;
+  plane.rows = axes[best];
+  axes.erase(axes.begin() + static_cast<ptrdiff_t>(best));
+  return plane;
+}
+
+void CopyWidth(const OpContext& context, size_t width, const std::byte* from, std::byte* to,
+               std::span<const CopyAxis> outer, const Plane& plane) {
+  switch (width) {
+    case 1: return CopyAxes<Bytes<1>>(context, from, to, outer, plane);
+    case 2: return CopyAxes<Bytes<2>>(context, from, to, outer, plane);
+    case 4: return CopyAxes<Bytes<4>>(context, from, to, outer, plane);
+    case 8: return CopyAxes<Bytes<8>>(context, from, to, outer, plane);
+    case 16: return CopyAxes<Bytes<16>>(context, from, to, outer, plane);
+    default: Fail(ErrorCode::kInternal, "elements of ", width, " bytes cannot be moved");
+  }
+}
+
+size_t WidthOf(const Tensor& tensor) {
+  int bits = BitWidth(tensor.dtype());
+  if (bits < 8) Fail(ErrorCode::kInternal, "elements of ", tensor.dtype(), " must be spread before they are moved");
+  return static_cast<size_t>(bits) / 8;
+}
+
+}  // namespace
+
+void CopyStrided(const OpContext& context, const Tensor& from, int64_t from_offset, Tensor& to, int64_t to_offset,
+                 std::vector<CopyAxis> axes) {
+  if (!Simplify(axes)) return;
+  if (axes.size() == 1 && axes[0].size > 2 * kElementsPerPiece && axes[0].size % kElementsPerPiece != 0) {
+    CopyAxis rest = axes[0];
+    rest.size %= kElementsPerPiece;
+    axes[0].size -= rest.size;
+    CopyStrided(context, from, from_offset + axes[0].size * rest.from_stride, to,
+                to_offset + axes[0].size * rest.to_stride, {rest});
+  }
+  if (to.dtype() == DType::kString) {
+    Plane plane = TakePlane(axes);
+    CopyAxes<Strings>(context, from.Data<std::string>() + from_offset, to.MutableData<std::string>() + to_offset, axes,
+                      plane);
+    return;
+  }
+  size_t width = WidthOf(to);
+  if (WidthOf(from) != width) Fail(ErrorCode::kInternal, from.dtype(), " cannot be moved into ", to.dtype());
+  const std::byte* source = from.raw() + from_offset * static_cast<int64_t>(width);
+  std::byte* target = to.mutable_raw() + to_offset * static_cast<int64_t>(width);
+  width = WidenElement(width, axes);
+  Plane plane = TakePlane(axes);
+  CopyWidth(context, width, source, target, axes, plane);
+}
+
+void CopyRun(const Tensor& from, int64_t from_offset, Tensor& to, int64_t to_offset, int64_t count) {
+  if (count == 0) return;
+  if (to.dtype() == DType::kString) {
+    const std::string* source = from.Data<std::string>() + from_offset;
+    std::copy(source, source + count, to.MutableData<std::string>() + to_offset);
+    return;
+  }
+  size_t width = WidthOf(to);
+  std::memcpy(to.mutable_raw() + static_cast<size_t>(to_offset) * width,
+              from.raw() + static_cast<size_t>(from_offset) * width, static_cast<size_t>(count) * width);
+}
+
+void FillStrided(const OpContext& context, const Tensor& value, int64_t index, Tensor& to, int64_t to_offset,
+                 std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  std::vector<CopyAxis> axes;
+  for (size_t a = 0; a < sizes.size(); ++a) axes.push_back({sizes[a], 0, strides[a]});
+  CopyStrided(context, value, index, to, to_offset, std::move(axes));
+}
+
+void FillAll(const OpContext& context, const Tensor& value, int64_t index, Tensor& to) {
+  CopyStrided(context, value, index, to, 0, {{to.size(), 0, 1}});
+}
+
+Tensor Movable(const Tensor& tensor) { return IsPacked(tensor.dtype()) ? tensor.Unpacked() : tensor; }
+
+void WriteMoved(OpContext& context, size_t i, DType dtype, const Shape& shape, FunctionRef<void(Tensor&)> fill) {
+  Tensor& out = context.Output(i, dtype, shape);
+  if (!IsPacked(dtype)) return fill(out);
+  Tensor spread(IsSignedInteger(dtype) ? DType::kInt8 : DType::kUInt8, shape);
+  fill(spread);
+  Tensor packed = Tensor::Pack(dtype, spread);
+  if (packed.bytes() > 0) std::memcpy(out.mutable_raw(), packed.raw(), packed.bytes());
+}
+
+Tensor MovableZero(DType dtype) {
+  if (IsPacked(dtype)) dtype = IsSignedInteger(dtype) ? DType::kInt8 : DType::kUInt8;
+  return Tensor::Zeros(dtype, {});
+}
+
+std::vector<CopyAxis> BoxAxes(std::span<const int64_t> sizes, std::span<const int64_t> from_strides,
+                              std::span<const int64_t> to_strides) {
+  std::vector<CopyAxis> axes;
+  for (size_t a = 0; a < sizes.size(); ++a) axes.push_back({sizes[a], from_strides[a], to_strides[a]});
+  return axes;
+}
+
+}  // namespace ferry

@@ -39,7 +39,8 @@ Tensor ConstantValue(const Node& node) {
   if (node.Has("value_strings")) return Tensor::FromVector(node.Strings("value_strings"));
   const Attribute* attribute = node.Find("sparse_value");
   const auto* sparse = attribute ? std::get_if<std::shared_ptr<StoredSparseTensor>>(&attribute->held) : nullptr;
-  if (!sparse || !*sparse) Fail(ErrorCode::kInvalidModel, "one of the attributes value, value_… or sparse_value is needed");
+  if (!sparse || !*sparse)
+    Fail(ErrorCode::kInvalidModel, "one of the attributes value, value_… or sparse_value is needed");
   return DenseFrom(**sparse);
 }
 

@@ -93,13 +93,17 @@ class Inference {
   bool IsComputable(const Operator& op, const std::vector<const ValueFacts*>& inputs,
                     const std::vector<ValueFacts>& outputs) const {
     if (op.is_random || op.has_subgraphs || outputs.empty()) return false;
-    for (const ValueFacts* input : inputs)
-      if (input && !input->constant) return false;
+    int64_t input_size = 0;
+    for (const ValueFacts* input : inputs) {
+      if (!input) continue;
+      if (!input->constant) return false;
+      input_size += input->constant->size();
+    }
     for (const ValueFacts& output : outputs) {
-      if (output.constant) return false;
-      if (!output.type.is_tensor() || !output.type.shape) return false;
-      std::optional<Shape> shape = ToConcrete(*output.type.shape);
-      if (!shape || shape->ElementCount() > options_.largest_computed) return false;
+      if (output.constant || !output.type.is_tensor()) return false;
+      std::optional<Shape> shape = output.type.shape ? ToConcrete(*output.type.shape) : std::nullopt;
+      // A size that only the values tell (NonZero, Unique …) is never far from that of the inputs.
+      if (shape ? shape->ElementCount() > options_.largest_computed : input_size > options_.largest_computed) return false;
     }
     return true;
   }

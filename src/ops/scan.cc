@@ -35,12 +35,16 @@ struct Scanned {
   bool reversed;
 
   int64_t length() const { return elements.dim(axis); }
-  Tensor At(const OpContext& context, int64_t step) const {
-    int64_t position = reversed ? length() - 1 - step : step;
-    int64_t outer = elements.shape().CountBetween(0, axis), inner = elements.shape().CountBetween(axis + 1, elements.rank());
+  Shape PartShape() const {
     Shape shape = elements.shape();
     shape.erase(axis);
-    Tensor part(elements.dtype(), shape);
+    return shape;
+  }
+  Tensor At(const OpContext& context, int64_t step) const {
+    int64_t position = reversed ? length() - 1 - step : step;
+    int64_t outer = elements.shape().CountBetween(0, axis),
+            inner = elements.shape().CountBetween(axis + 1, elements.rank());
+    Tensor part(elements.dtype(), PartShape());
     CopyStrided(context, elements, position * inner, part, 0, {{outer, length() * inner, inner}, {inner, 1, 1}});
     return IsPacked(dtype) ? Tensor::Pack(dtype, part) : part;
   }
@@ -81,6 +85,9 @@ void ComputeScan(OpContext& context) {
     for (size_t i = 0; i < states; ++i) inputs[i] = std::move(outputs[i]);
     for (size_t i = 0; i < stacked.size(); ++i) stacked[i].Add(std::move(outputs[states + i]));
   }
+  // Parts that say what the body would have been given.
+  for (size_t i = 0; i < scan_inputs && scanned[0].length() == 0; ++i)
+    inputs[states + i] = Tensor(scanned[i].dtype, scanned[i].PartShape());
   for (size_t i = 0; i < stacked.size(); ++i) {
     if (stacked[i].empty())
       WriteEmptyStack(context, states + i, axes[i], inputs, states + i);

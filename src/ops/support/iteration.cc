@@ -49,7 +49,8 @@ void StackedOutput::Write(OpContext& context, size_t i, int64_t axis, bool rever
   WriteStacked(context, i, parts, axis);
 }
 
-void WriteEmptyStack(OpContext& context, size_t i, int64_t axis, std::span<const Value> body_inputs, size_t body_output) {
+void WriteEmptyStack(OpContext& context, size_t i, int64_t axis, std::span<const Value> body_inputs,
+                     size_t body_output) {
   const Graph& body = *context.node().Subgraph("body");
   FactsByName given;
   for (size_t k = 0; k < body_inputs.size() && k < body.inputs.size(); ++k) {
@@ -77,8 +78,9 @@ void WriteEmptyStack(OpContext& context, size_t i, int64_t axis, std::span<const
   context.Output(i, type.dtype, shape);
 }
 
-std::vector<ValueFacts> SettleCarriedTypes(std::vector<Type>& carried, size_t first,
-                                           const std::function<std::vector<ValueFacts>(const std::vector<Type>&)>& infer) {
+std::vector<ValueFacts> SettleCarriedTypes(
+    std::vector<Type>& carried, size_t first,
+    const std::function<std::vector<ValueFacts>(const std::vector<Type>&)>& infer) {
   // Each round can only forget: sizes become unknown, then ranks. A few rounds settle everything.
   constexpr int kMostRounds = 4;
   for (int round = 0;; ++round) {

@@ -8,6 +8,7 @@ function(link_text_libraries target)
   target_include_directories(${target} SYSTEM PRIVATE ${RE2_INCLUDE_DIR} ${UTF8PROC_INCLUDE_DIR})
   target_link_libraries(${target} PRIVATE ${RE2_LIBRARY} ${UTF8PROC_LIBRARY})
   if(UTF8PROC_LIBRARY MATCHES "\\.a$")
-    target_compile_definitions(${target} PRIVATE UTF8PROC_STATIC)
+    # Only where it is needed: a definition for all sources would recompile them all.
+    set_property(SOURCE ${CMAKE_SOURCE_DIR}/src/ops/support/unicode.cc APPEND PROPERTY COMPILE_DEFINITIONS UTF8PROC_STATIC)
   endif()
 endfunction()

@@ -86,7 +86,8 @@ bool NodeRewrite::MoveToInput(std::string_view name, size_t i) {
     SetInput(i, Before("Constant", {}, name, {*Take(name, kind)}));
     return true;
   }
-  if (std::holds_alternative<std::monostate>(found->held)) {  // an empty list has no type in the file
+  const auto* ints = std::get_if<std::vector<int64_t>>(&found->held);
+  if (std::holds_alternative<std::monostate>(found->held) || (ints && ints->empty())) {
     node.Remove(name);
     return false;
   }

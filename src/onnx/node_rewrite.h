@@ -37,8 +37,8 @@ class NodeRewrite {
   // A float as a scalar of the element type that value `like` has.
   std::string FloatLike(float value, const std::string& like, std::string_view what);
 
-  // Moves an attribute into input i; nothing happens when the node does not have it. References to attributes of a
-  // function's call stay references.
+  // Moves an attribute into input i; false when the node does not have it or it is an empty list, which is removed.
+  // References to attributes of a function's call stay references.
   bool MoveToInput(std::string_view attribute, size_t i);
   void SetInput(size_t i, std::string name);
   // Removes an attribute and returns it under another name; empty when the node does not have it.

@@ -18,7 +18,8 @@ constexpr std::pair<std::string_view, std::string_view> kTypeAttributes[] = {
     {"Bernoulli", "dtype"},
 };
 
-DType DTypeOfNumber(int64_t number) { return IsValidDType(number) ? static_cast<DType>(number) : DType::kUndefined; }
+SchemaTypeId TensorOf(int64_t number) { return IsValidDType(number) ? static_cast<SchemaTypeId>(number) : 0; }
+SchemaTypeId TensorOf(DType dtype) { return TensorOf(static_cast<int64_t>(dtype)); }
 
 template <class T>
 const T* ValueOf(const Node& node, std::string_view name) {
@@ -26,10 +27,11 @@ const T* ValueOf(const Node& node, std::string_view name) {
   return attribute ? std::get_if<T>(&attribute->held) : nullptr;
 }
 
-// The one dense type of a set, if it has no other.
-DType OnlyType(const SchemaTypeSet& types) {
-  bool single = types.bits[1] == 0 && types.bits[0] != 0 && (types.bits[0] & (types.bits[0] - 1)) == 0;
-  return single ? DTypeOfNumber(__builtin_ctzll(types.bits[0])) : DType::kUndefined;
+// The one type of a set that has no other.
+SchemaTypeId OnlyType(const SchemaTypeSet& types) {
+  if (__builtin_popcountll(types.bits[0]) + __builtin_popcountll(types.bits[1]) != 1) return 0;
+  int bit = types.bits[0] ? __builtin_ctzll(types.bits[0]) : 64 + __builtin_ctzll(types.bits[1]);
+  return static_cast<SchemaTypeId>(bit);
 }
 
 }  // namespace
@@ -42,12 +44,12 @@ int64_t OpsetOf(const std::vector<OpsetImport>& opsets, std::string_view domain)
 
 void Scope::Declare(const std::vector<ValueInfo>& values) {
   for (const ValueInfo& value : values)
-    if (value.type.is_tensor() && value.type.dtype != DType::kUndefined) types_.emplace(value.name, value.type.dtype);
+    if (SchemaTypeId id = FindSchemaType(value.type)) types_.emplace(value.name, id);
 }
 
 void Scope::Declare(const Graph& graph) {
   for (const StoredTensor& tensor : graph.initializers) {
-    types_.emplace(tensor.name, tensor.dtype);
+    if (SchemaTypeId id = TensorOf(tensor.dtype)) types_.emplace(tensor.name, id);
     initializers_.emplace(tensor.name, &tensor);
   }
   for (const ValueInfo& input : graph.inputs) initializers_.erase(input.name);
@@ -60,11 +62,16 @@ void Scope::CatchUp() {
   while (visited_ < entered_) Visit(nodes_[visited_++]);
 }
 
-DType Scope::TypeOf(const std::string& name) {
+SchemaTypeId Scope::TypeIdOf(const std::string& name) {
   CatchUp();
   auto it = types_.find(name);
   if (it != types_.end()) return it->second;
-  return outer_ ? outer_->TypeOf(name) : DType::kUndefined;
+  return outer_ ? outer_->TypeIdOf(name) : SchemaTypeId{0};
+}
+
+DType Scope::TypeOf(const std::string& name) {
+  SchemaTypeId id = TypeIdOf(name);
+  return id < kDTypeCount ? static_cast<DType>(id) : DType::kUndefined;
 }
 
 std::optional<Tensor> Scope::ConstantOf(const std::string& name) {
@@ -87,28 +94,29 @@ void Scope::Visit(const Node& node) {
     if (node.outputs[i].empty()) continue;
     if (node.op_type == "Constant" && CanonicalDomain(node.domain).empty()) constants_.emplace(node.outputs[i], &node);
     if (types_.count(node.outputs[i])) continue;
-    DType dtype = TypeOfOutput(node, i);
-    if (dtype != DType::kUndefined) types_.emplace(node.outputs[i], dtype);
+    if (SchemaTypeId id = TypeOfOutput(node, i)) types_.emplace(node.outputs[i], id);
   }
 }
 
-DType Scope::TypeOfOutput(const Node& node, size_t i) {
+SchemaTypeId Scope::TypeOfOutput(const Node& node, size_t i) {
   const Schema* schema = FindSchema(node.domain, node.op_type, OpsetOf(opsets_, node.domain));
   const SchemaParameter* output = schema ? schema->OutputAt(i) : nullptr;
-  if (!output || !output->homogeneous) return DType::kUndefined;
+  if (!output || !output->homogeneous) return 0;
   for (auto [op, attribute] : kTypeAttributes)
     if (op == node.op_type)
-      if (const int64_t* number = ValueOf<int64_t>(node, attribute)) return DTypeOfNumber(*number);
+      if (const int64_t* number = ValueOf<int64_t>(node, attribute)) return TensorOf(*number);
   if (const auto* value = ValueOf<std::shared_ptr<StoredTensor>>(node, "value"); value && *value)
-    return (*value)->dtype;
-  if (node.Has("value_int") || node.Has("value_ints")) return DType::kInt64;
-  if (node.Has("value_float") || node.Has("value_floats") || node.op_type == "ConstantOfShape") return DType::kFloat;
+    return TensorOf((*value)->dtype);
+  if (node.op_type == "Constant" && (node.Has("value_int") || node.Has("value_ints"))) return TensorOf(DType::kInt64);
+  if (node.op_type == "Constant" && (node.Has("value_float") || node.Has("value_floats")))
+    return TensorOf(DType::kFloat);
+  if (node.op_type == "ConstantOfShape") return TensorOf(DType::kFloat);
   for (size_t k = 0; k < node.inputs.size(); ++k) {
     const SchemaParameter* input = schema->InputAt(k);
     if (!input || input->type_at != output->type_at || node.inputs[k].empty()) continue;
     auto it = types_.find(node.inputs[k]);
-    DType dtype = it != types_.end() ? it->second : outer_ ? outer_->TypeOf(node.inputs[k]) : DType::kUndefined;
-    if (dtype != DType::kUndefined) return dtype;
+    SchemaTypeId id = it != types_.end() ? it->second : outer_ ? outer_->TypeIdOf(node.inputs[k]) : SchemaTypeId{0};
+    if (id) return id;
   }
   return OnlyType(schema->TypesOf(*output));
 }

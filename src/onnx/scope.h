@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/model.h"
+#include "onnx/schema.h"
 
 namespace ferry {
 
@@ -22,7 +23,9 @@ class Scope {
   // Says which node is being looked at: its inputs and the bodies inside it see what the nodes before it make.
   void EnterNode(size_t i) { entered_ = i; }
 
-  // The element type of a tensor; kUndefined when it is not plain.
+  // The type of a value as schemas name it; 0 when it is not plain.
+  SchemaTypeId TypeIdOf(const std::string& name);
+  // The element type of a tensor; kUndefined when it is not plain or no tensor.
   DType TypeOf(const std::string& name);
   // The value of an initializer that no caller can replace or of a Constant node; empty for anything else.
   std::optional<Tensor> ConstantOf(const std::string& name);
@@ -30,14 +33,14 @@ class Scope {
  private:
   void CatchUp();
   void Visit(const Node& node);
-  DType TypeOfOutput(const Node& node, size_t i);
+  SchemaTypeId TypeOfOutput(const Node& node, size_t i);
 
   const std::vector<Node>& nodes_;
   const std::vector<OpsetImport>& opsets_;
   Scope* outer_;
   size_t visited_ = 0;
   size_t entered_ = 0;
-  std::unordered_map<std::string, DType> types_;
+  std::unordered_map<std::string, SchemaTypeId> types_;
   std::unordered_map<std::string, const StoredTensor*> initializers_;
   std::unordered_map<std::string, const Node*> constants_;
 };

@@ -3,6 +3,7 @@
 #include "base/mapped_file.h"
 #include "onnx/aligned.h"
 #include "onnx/read_parts.h"
+#include "onnx/write_parts.h"
 
 namespace ferry {
 namespace onnx {
@@ -138,6 +139,86 @@ Value ReadNamedValue(const std::string& name, std::string_view bytes, std::share
   }
 }
 
+class ValueWriter {
+ public:
+  explicit ValueWriter(Encoder& out) : out_(out) {}
+
+  void Write(const Value& value, const std::string& name, const Type* expected) {
+    if (value.is_nothing() || (expected && expected->kind == Type::Kind::kOptional))
+      WriteOptional(value, name, expected ? expected->element.get() : nullptr);
+    else if (value.is_sequence())
+      WriteSequence(value.sequence(), name, expected ? expected->element.get() : nullptr);
+    else if (value.is_map())
+      WriteMap(value.map(), name);
+    else if (value.is_sparse())
+      WriteSparse(value.sparse(), name);
+    else
+      PartWriter(out_).WriteTensor(MakeStored(name, value.tensor()));
+  }
+
+ private:
+  static HeldKind KindOf(const Value& value, const Type* expected) {
+    if (value.is_nothing() || (expected && expected->kind == Type::Kind::kOptional)) return HeldKind::kOptional;
+    if (value.is_sequence()) return HeldKind::kSequence;
+    if (value.is_map()) return HeldKind::kMap;
+    return value.is_sparse() ? HeldKind::kSparseTensor : HeldKind::kTensor;
+  }
+
+  // In SequenceProto and OptionalProto alike, the field that holds a value follows from its kind.
+  static Tag FieldOf(HeldKind kind) {
+    switch (kind) {
+      case HeldKind::kSparseTensor: return sequence_field::kSparseTensors;
+      case HeldKind::kSequence: return sequence_field::kSequences;
+      case HeldKind::kMap: return sequence_field::kMaps;
+      case HeldKind::kOptional: return sequence_field::kOptionals;
+      default: return sequence_field::kTensors;
+    }
+  }
+
+  void WriteOptional(const Value& value, const std::string& name, const Type* element) {
+    out_.Text(optional_field::kName, name);
+    if (value.is_nothing()) return;
+    HeldKind kind = KindOf(value, element);
+    out_.Int(optional_field::kElementType, static_cast<int64_t>(kind));
+    out_.Message(FieldOf(kind), [&] { Write(value, {}, element); });
+  }
+
+  void WriteSequence(const Sequence& sequence, const std::string& name, const Type* element) {
+    out_.Text(sequence_field::kName, name);
+    HeldKind kind = HeldKind::kTensor;
+    if (!sequence.elements.empty()) kind = KindOf(sequence.elements[0], element);
+    out_.Int(sequence_field::kElementType, static_cast<int64_t>(kind));
+    for (const Value& value : sequence.elements) {
+      Require(KindOf(value, element) == kind, "a sequence of different kinds of values cannot be written");
+      out_.Message(FieldOf(kind), [&] { Write(value, {}, element); });
+    }
+  }
+
+  void WriteMap(const Map& map, const std::string& name) {
+    using namespace map_field;
+    out_.Text(kName, name);
+    out_.Int(kKeyType, static_cast<int64_t>(map.keys.dtype()));
+    if (map.keys.dtype() == DType::kString) {
+      for (const std::string& key : map.keys.Span<std::string>()) out_.Bytes(kStringKeys, key);
+    } else {
+      for (int64_t key : ToInt64Vector(map.keys)) out_.Int(kKeys, key);
+    }
+    Sequence values;
+    for (int64_t i = 0; i < map.values.size(); ++i) values.elements.push_back(map.values.Rows(i, 1).Reshaped({}));
+    out_.Message(kValues, [&] { WriteSequence(values, {}, nullptr); });
+  }
+
+  void WriteSparse(const SparseTensor& sparse, const std::string& name) {
+    StoredSparseTensor stored;
+    stored.values = MakeStored(name, sparse.values);
+    stored.indices = MakeStored({}, sparse.indices);
+    stored.dims = sparse.shape.ToVector();
+    PartWriter(out_).WriteSparseTensor(stored);
+  }
+
+  Encoder& out_;
+};
+
 }  // namespace
 }  // namespace onnx
 
@@ -155,6 +236,13 @@ Value ReadValueFromMemory(std::span<const std::byte> bytes, std::shared_ptr<cons
                           const Type* expected) {
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return onnx::ReadNamedValue("value in memory", text, std::move(keep_alive), expected);
+}
+
+std::string SerializeValue(const Value& value, const std::string& name, const Type* expected) {
+  Require(value.present(), "there is no value to write");
+  onnx::Encoder out;
+  onnx::ValueWriter(out).Write(value, name, expected);
+  return out.ToString();
 }
 
 }  // namespace ferry

@@ -17,4 +17,7 @@ Value ReadValueFile(const std::string& path, const Type* expected);
 Value ReadValueFromMemory(std::span<const std::byte> bytes, std::shared_ptr<const void> keep_alive,
                           const Type* expected);
 
+// `expected` tells a value inside an optional from the plain value; null writes the value as what it is.
+std::string SerializeValue(const Value& value, const std::string& name = {}, const Type* expected = nullptr);
+
 }  // namespace ferry

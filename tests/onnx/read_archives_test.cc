@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 
+#include "model_samples.h"
 #include "onnx/reader.h"
 #include "onnx/value_file.h"
 
@@ -11,23 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> ModelsUnder(const fs::path& folder) {
-  std::vector<fs::path> models;
-  for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (entry.path().extension() == ".onnx") models.push_back(entry.path());
-  std::sort(models.begin(), models.end());
-  return models;
-}
-
-std::vector<fs::path> AllModels() {
-  std::vector<fs::path> models;
-  for (const char* archive : {"onnx-node", "torch-models"})
-    for (fs::path& path : ModelsUnder(fs::path(FERRY_TEST_DATA) / archive)) models.push_back(std::move(path));
-  return models;
-}
-
 TEST(ReadArchives, EveryModelReadsWithoutProblem) {
-  std::vector<fs::path> models = AllModels();
+  std::vector<fs::path> models = testing::ArchiveModels();
   ASSERT_GT(models.size(), 1600u);
   for (const fs::path& path : models) {
     Model model = ReadModel(path.string());
@@ -41,7 +26,7 @@ TEST(ReadArchives, EveryModelReadsWithoutProblem) {
 
 TEST(ReadArchives, EveryRecordedValueReads) {
   size_t values = 0;
-  for (const fs::path& path : ModelsUnder(fs::path(FERRY_TEST_DATA) / "onnx-node")) {
+  for (const fs::path& path : testing::ArchiveModels()) {
     Model model = ReadModel(path.string());
     for (int set = 0;; ++set) {
       fs::path folder = path.parent_path() / ("test_data_set_" + std::to_string(set));

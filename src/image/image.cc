@@ -1,0 +1,88 @@
+#include "image/image.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace ferry {
+namespace {
+
+// Larger than any camera's picture; a few kilobytes can claim to be more.
+constexpr int64_t kMostPixels = int64_t{1} << 28;
+constexpr int64_t kLongestSide = int64_t{1} << 20;
+
+bool StartsWith(Bytes stream, std::string_view magic, size_t at = 0) {
+  return stream.size() >= at + magic.size() &&
+         std::equal(magic.begin(), magic.end(), stream.begin() + static_cast<std::ptrdiff_t>(at),
+                    [](char a, uint8_t b) { return static_cast<uint8_t>(a) == b; });
+}
+
+using namespace std::string_view_literals;
+
+bool IsTiff(Bytes stream) {
+  return StartsWith(stream, "II*\0"sv) || StartsWith(stream, "MM\0*"sv) || StartsWith(stream, "II+\0"sv) ||
+         StartsWith(stream, "MM\0+"sv);
+}
+bool IsJpeg2000(Bytes stream) {
+  return StartsWith(stream, "\0\0\0\x0cjP  "sv) || StartsWith(stream, "\xff\x4f\xff\x51"sv);
+}
+bool IsPnm(Bytes stream) { return stream.size() > 2 && stream[0] == 'P' && stream[1] >= '1' && stream[1] <= '7'; }
+
+[[maybe_unused]] std::optional<Image> NotBuilt(const char* format) {
+  Fail(ErrorCode::kUnsupported, "this build cannot decode ", format,
+       " images; build with -DFERRY_IMAGE=ON to have the image codecs");
+}
+
+}  // namespace
+
+std::optional<Image> DecodeImage(Bytes stream) {
+  if (StartsWith(stream, "BM")) return DecodeBmp(stream);
+  if (IsPnm(stream)) return DecodePnm(stream);
+#ifdef FERRY_IMAGE
+  if (StartsWith(stream, "\xff\xd8\xff")) return DecodeJpeg(stream);
+  if (StartsWith(stream, "\x89PNG\r\n\x1a\n")) return DecodePng(stream);
+  if (StartsWith(stream, "RIFF") && StartsWith(stream, "WEBP", 8)) return DecodeWebp(stream);
+  if (IsTiff(stream)) return DecodeTiff(stream);
+  if (IsJpeg2000(stream)) return DecodeJpeg2000(stream);
+#else
+  if (StartsWith(stream, "\xff\xd8\xff")) return NotBuilt("JPEG");
+  if (StartsWith(stream, "\x89PNG\r\n\x1a\n")) return NotBuilt("PNG");
+  if (StartsWith(stream, "RIFF") && StartsWith(stream, "WEBP", 8)) return NotBuilt("WebP");
+  if (IsTiff(stream)) return NotBuilt("TIFF");
+  if (IsJpeg2000(stream)) return NotBuilt("JPEG 2000");
+#endif
+  return std::nullopt;
+}
+
+void CheckImageSize(int64_t width, int64_t height) {
+  if (width > kLongestSide || height > kLongestSide || (height > 0 && width > kMostPixels / height))
+    Fail(ErrorCode::kLimit, "an image of ", width, " × ", height, " pixels is larger than the ", kMostPixels,
+         " pixels that are decoded at most");
+}
+
+Image MakeImage(int64_t width, int64_t height, int channels) {
+  CheckImageSize(width, height);
+  return {height, width, channels, std::vector<uint8_t>(static_cast<size_t>(width * height * channels))};
+}
+
+Image ToGray(const Image& image) {
+  if (image.channels == 1) return image;
+  Image gray = MakeImage(image.width, image.height, 1);
+  const uint8_t* rgb = image.pixels.data();
+  for (uint8_t& value : gray.pixels) {
+    value = static_cast<uint8_t>((rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u + 0x8000u) >> 16);
+    rgb += 3;
+  }
+  return gray;
+}
+
+Image ToColor(Image image) {
+  if (image.channels == 3) return image;
+  Image color = MakeImage(image.width, image.height, 3);
+  uint8_t* rgb = color.pixels.data();
+  for (uint8_t value : image.pixels) rgb = std::fill_n(rgb, 3, value);
+  return color;
+}
+
+}  // namespace ferry

@@ -1,0 +1,50 @@
+// Models and folders the tests of this room share.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "graph/model.h"
+#include "onnx/reader.h"
+
+namespace ferry::testing {
+
+// A folder of its own that is gone after the test.
+class TempFolder {
+ public:
+  TempFolder();
+  ~TempFolder();
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void WriteText(const std::filesystem::path& path, std::string_view text);
+std::string ReadText(const std::filesystem::path& path);
+
+// Every .onnx of the archives, sorted.
+std::vector<std::filesystem::path> ArchiveModels();
+
+// A small model that uses every part of the format.
+Model FullModel();
+// One float initializer 'w' of the given size, which an Identity passes on.
+Model WeightModel(int64_t elements);
+
+Model FromBytes(const std::string& bytes);
+// The sentence of the error that `action` throws; empty when it throws none.
+template <class Action>
+std::string ErrorOf(const Action& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return {};
+}
+
+}  // namespace ferry::testing

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "onnx/aligned.h"
 #include "onnx/upgrade/upgrade.h"
+#include "passes/gradient.h"
 #include "passes/inline_functions.h"
 
 namespace ferry {
@@ -86,6 +87,7 @@ Graph PrepareGraph(const Model& model) {
   Model copy = CopyDeep(model);
   UpgradeToNewest(copy);
   InlineFunctions(copy);
+  ExpandGradients(copy);
   PrepareOne(copy.graph);
   return std::move(copy.graph);
 }

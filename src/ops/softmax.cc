@@ -36,6 +36,11 @@ void HardmaxLine(const T* x, T* y, int64_t count) {
 }
 
 void ComputeSoftmax(OpContext& context) {
+  DType type = context.Input(0).dtype();
+  if (IsSmallFloat(type))
+    return ComputeLines(context, [type](const auto* x, auto* y, int64_t count) {
+      if constexpr (std::is_same_v<decltype(y), float*>) RoundedSoftmaxLine(type, x, y, count);
+    });
   ComputeLines(context, [](const auto* x, auto* y, int64_t count) { SoftmaxLine(x, y, count); });
 }
 void ComputeLogSoftmax(OpContext& context) {

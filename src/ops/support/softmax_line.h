@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "ops/support/rounding.h"
+
 namespace ferry {
 
 // NaN wins, as numpy's max has it.
@@ -24,6 +26,17 @@ void SoftmaxLine(const T* x, T* y, int64_t count) {
   }
   T factor = static_cast<T>(1 / sum);
   for (int64_t i = 0; i < count; ++i) y[i] *= factor;
+}
+
+// A line of a small float `type`, held as float: the steps of the chain that defines Softmax round to the type.
+inline void RoundedSoftmaxLine(DType type, const float* x, float* y, int64_t count) {
+  float largest = LargestOf(x, count);
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i] - largest;
+  RoundTo(type, y, count);
+  for (int64_t i = 0; i < count; ++i) y[i] = std::exp(y[i]);
+  RoundTo(type, y, count);
+  float sum = SumRounded(type, y, count);
+  for (int64_t i = 0; i < count; ++i) y[i] /= sum;
 }
 
 template <class T>

@@ -6,9 +6,9 @@
 namespace ferry {
 namespace {
 
+// Straight from a file a tensor may lie at any address; Clone aligns it.
 Tensor DenseFrom(const StoredSparseTensor& sparse) {
-  const Tensor& values = sparse.values.Get();
-  const Tensor& indices = sparse.indices.Get();
+  Tensor values = sparse.values.Get().Clone(), indices = sparse.indices.Get().Clone();
   Require(values.rank() == 1, "values of sparse_value must have rank 1, have shape ", values.shape());
   Shape shape(sparse.dims);
   std::vector<int64_t> places;
@@ -30,7 +30,10 @@ Tensor DenseFrom(const StoredSparseTensor& sparse) {
 }
 
 Tensor ConstantValue(const Node& node) {
-  if (node.Has("value")) return node.TensorAttribute("value");
+  if (node.Has("value")) {
+    const Tensor& value = node.TensorAttribute("value");
+    return value.IsAligned(16) ? value : value.Clone();
+  }
   if (node.Has("value_float")) return Tensor::Scalar(node.Float("value_float", 0));
   if (node.Has("value_floats")) return Tensor::FromVector(node.Floats("value_floats"));
   if (node.Has("value_int")) return Tensor::Scalar(node.Int("value_int", 0));

@@ -4,11 +4,14 @@ set(FERRY_IMAGE_INCLUDES "")
 
 function(find_codec name header static_name shared_name)
   find_library(${name}_LIBRARY NAMES ${static_name} ${shared_name})
+  find_library(${name}_SHARED_LIBRARY NAMES ${shared_name})
   find_path(${name}_INCLUDE NAMES ${header} PATH_SUFFIXES openjpeg-2.5 openjpeg-2.4)
   if(NOT ${name}_LIBRARY OR NOT ${name}_INCLUDE)
     message(FATAL_ERROR "${shared_name} was not found; install it, or build without image codecs: -DFERRY_IMAGE=OFF")
   endif()
-  set(FERRY_IMAGE_LIBRARIES ${FERRY_IMAGE_LIBRARIES} ${${name}_LIBRARY} PARENT_SCOPE)
+  # Debian's static codecs are not all compiled for shared objects: those take the shared ones.
+  set(FERRY_IMAGE_LIBRARIES ${FERRY_IMAGE_LIBRARIES}
+    $<IF:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>,${${name}_LIBRARY},${${name}_SHARED_LIBRARY}> PARENT_SCOPE)
   set(FERRY_IMAGE_INCLUDES ${FERRY_IMAGE_INCLUDES} ${${name}_INCLUDE} PARENT_SCOPE)
 endfunction()
 

@@ -1,5 +1,7 @@
 #include "ops/infer_graph.h"
 
+#include <algorithm>
+
 #include "ops/evaluate.h"
 #include "ops/operator.h"
 
@@ -43,7 +45,7 @@ class Inference {
       if (!initializer.problem.empty() || !initializer.tensor.defined()) continue;
       const Tensor& tensor = initializer.tensor;
       // Straight from a file a tensor may lie at any address; a prepared model's never does.
-      if (tensor.IsAligned(16))
+      if (tensor.IsAligned(static_cast<size_t>(std::clamp(BitWidth(tensor.dtype()) / 8, 1, 8))))
         values[initializer.name] = FactsOf(tensor);
       else if (tensor.size() <= options_.largest_computed)
         values[initializer.name] = FactsOf(tensor.Clone());

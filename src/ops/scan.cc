@@ -78,6 +78,9 @@ void ComputeScan(OpContext& context) {
   std::vector<StackedOutput> stacked(body.output_count() - states);
   std::vector<int64_t> axes = PerScan(node, "scan_output_axes", stacked.size());
   std::vector<int64_t> directions = Directions(node, "scan_output_directions", stacked.size());
+  int64_t limit = context.services().max_iterations;
+  if (scanned[0].length() > limit)
+    Fail(ErrorCode::kLimit, "the scan has ", scanned[0].length(), " steps, more than max_iterations, ", limit);
   for (int64_t step = 0; step < scanned[0].length(); ++step) {
     context.CheckCancelled();
     for (size_t i = 0; i < scan_inputs; ++i) inputs[states + i] = scanned[i].At(context, step);

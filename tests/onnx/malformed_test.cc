@@ -86,6 +86,12 @@ TEST(Malformed, SaysWhatOtherFilesAre) {
   EXPECT_THAT(ErrorOfBytes("\xf8\x07\x01"), HasSubstr("none of its fields"));
 }
 
+TEST(Malformed, AModelIsNotMistakenForWhatItsProducerIsCalled) {
+  Model model = WeightModel(2);
+  model.producer_name = "ORTModelOptimizer";  // begins where a .ort file has "ORTM"
+  EXPECT_EQ(ErrorOfBytes(SerializeModel(model)), "");
+}
+
 TEST(Malformed, NamesFileByteAndPlace) {
   std::string bytes = WithGraph([](Encoder& out) {
     out.Message(onnx::graph_field::kNode, [&] { out.Text(onnx::node_field::kOpType, "Relu"); });

@@ -1,8 +1,10 @@
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/text.h"
-#include "cli/command.h"
+#include "base/version.h"
 #include "cli/output.h"
+#include "cli/shared_options.h"
 #include "doctor/check_inference.h"
 #include "doctor/problem_report.h"
 #include "onnx/reader.h"
@@ -10,9 +12,7 @@
 namespace ferry::cli {
 namespace {
 
-constexpr Position kPositions[] = {
-    {.name = "MODEL", .help = "an .onnx file", .completes = Completes::kModel},
-};
+constexpr Position kPositions[] = {kModelPosition};
 
 constexpr Option kOptions[] = {
     {.name = "sarif", .help = "print SARIF 2.1.0, as code-scanning pages of CI systems read it"},
@@ -42,13 +42,27 @@ std::string Verdict(const std::string& path, const std::vector<Problem>& problem
   return Cat(Printable(path), ": valid", counts, "\n");
 }
 
+// A file that breaks the format itself is one more way of not being valid.
+std::vector<Problem> Check(const std::string& path, bool with_inference) {
+  try {
+    Model model = ReadModel(path);
+    return with_inference ? CheckFully(model) : CheckModel(model);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kNotFound || error.code() == ErrorCode::kIo) throw;
+    Problem problem;
+    problem.rule = "file.unreadable";
+    problem.message = error.message();
+    problem.remedy = "export or copy the model again";
+    return {std::move(problem)};
+  }
+}
+
 int Run(const Arguments& arguments) {
   const std::string& path = arguments.positions()[0];
-  Model model = ReadModel(path);
-  std::vector<Problem> problems = arguments.Has("no-inference") ? CheckModel(model) : CheckFully(model);
+  std::vector<Problem> problems = Check(path, !arguments.Has("no-inference"));
   bool valid = !HasErrors(problems);
   if (arguments.Has("sarif")) {
-    PrintJson(ToSarif(problems, AllRules(), path, FERRY_VERSION));
+    PrintJson(ToSarif(problems, AllRules(), path, kVersion));
   } else if (arguments.json()) {
     Json list = Json::Array{};
     for (const Problem& problem : problems) list.Add(ToJson(problem));
@@ -73,7 +87,7 @@ constinit const Command command_check = {
         "Checks names, order, scopes, operators, types, attributes, tensors, functions and training information of IR "
         "versions 3 to 14 and all opsets, then infers types and shapes and holds them against what the model declares. "
         "Everything that is wrong is listed in one run, with the node, the rule and the remedy. Exit status 0: valid; "
-        "1: not valid; 3: the file can't be read as a model.",
+        "1: not valid; 3: there is no such file.",
     .positions = kPositions,
     .options = kOptions,
     .examples = kExamples,

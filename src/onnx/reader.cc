@@ -64,8 +64,7 @@ Model ReadModelProto(Source& source, std::string_view bytes) {
   return model;
 }
 
-Model ReadNamed(const std::string& name, std::string_view bytes, std::shared_ptr<const void> keep_alive,
-                const ReadOptions& options) {
+Model ReadNamed(const std::string& name, std::string_view bytes, std::shared_ptr<const void> keep_alive) {
   if (bytes.empty()) Fail(ErrorCode::kInvalidModel, name, ": the file is empty");
   Source source(name, bytes, std::move(keep_alive));
   Model model;
@@ -76,7 +75,6 @@ Model ReadNamed(const std::string& name, std::string_view bytes, std::shared_ptr
     if (error.code() != ErrorCode::kInvalidModel || foreign.empty()) throw;
     Fail(ErrorCode::kInvalidModel, name, ": not an ONNX model: ", foreign);
   }
-  if (options.load_external && !options.folder.empty()) LoadExternalData(model, options.folder);
   return model;
 }
 
@@ -85,19 +83,28 @@ Model ReadNamed(const std::string& name, std::string_view bytes, std::shared_ptr
 
 Model ReadModel(const std::string& path, const ReadOptions& options) {
   std::shared_ptr<MappedFile> file = MappedFile::Open(path);
-  ReadOptions here = options;
-  if (here.folder.empty()) {
-    here.folder = std::filesystem::path(path).parent_path().string();
-    if (here.folder.empty()) here.folder = ".";
-  }
   std::string_view bytes = file->text();
-  return onnx::ReadNamed(Printable(path), bytes, std::move(file), here);
+  Model model = onnx::ReadNamed(Printable(path), bytes, std::move(file));
+  if (!options.load_external) return model;
+  if (!options.folder.empty()) {
+    onnx::LoadExternalData(model, onnx::ExternalFolder(options.folder));
+    return model;
+  }
+  namespace fs = std::filesystem;
+  std::string folder = fs::path(path).parent_path().string(), linked_folder;
+  std::error_code fault;
+  if (fs::is_symlink(path, fault)) linked_folder = fs::canonical(path, fault).parent_path().string();
+  onnx::LoadExternalData(model, onnx::ExternalFolder(folder.empty() ? "." : folder, linked_folder));
+  return model;
 }
 
 Model ReadModelFromMemory(std::span<const std::byte> bytes, std::shared_ptr<const void> keep_alive,
                           const ReadOptions& options) {
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return onnx::ReadNamed("model in memory", text, std::move(keep_alive), options);
+  Model model = onnx::ReadNamed("model in memory", text, std::move(keep_alive));
+  if (options.load_external && !options.folder.empty())
+    onnx::LoadExternalData(model, onnx::ExternalFolder(options.folder));
+  return model;
 }
 
 }  // namespace ferry

@@ -1,7 +1,5 @@
 #include "ops/infer_graph.h"
 
-#include <algorithm>
-
 #include "ops/evaluate.h"
 #include "ops/operator.h"
 
@@ -10,8 +8,6 @@ namespace {
 
 // Longer integer tensors are data, not shapes.
 constexpr int64_t kLongestElements = 256;
-
-using OuterFacts = std::function<const ValueFacts*(const std::string&)>;
 
 class Inference {
  public:
@@ -45,7 +41,7 @@ class Inference {
       if (!initializer.problem.empty() || !initializer.tensor.defined()) continue;
       const Tensor& tensor = initializer.tensor;
       // Straight from a file a tensor may lie at any address; a prepared model's never does.
-      if (tensor.IsAligned(static_cast<size_t>(std::clamp(BitWidth(tensor.dtype()) / 8, 1, 8))))
+      if (tensor.IsAligned(16))
         values[initializer.name] = FactsOf(tensor);
       else if (tensor.size() <= options_.largest_computed)
         values[initializer.name] = FactsOf(tensor.Clone());
@@ -57,7 +53,6 @@ class Inference {
     return values;
   }
 
- private:
   std::vector<ValueFacts> InferNode(const Node& node, const OuterFacts& scope) {
     const Operator* op = FindOperator(node.domain, node.op_type);
     std::vector<const ValueFacts*> inputs;
@@ -74,6 +69,7 @@ class Inference {
     return std::move(context.outputs());
   }
 
+ private:
   std::vector<ValueFacts> InferBody(const Graph& body, std::span<const ValueFacts> given, const OuterFacts& scope) {
     FactsByName values = Declared(body);
     for (size_t i = 0; i < body.inputs.size() && i < given.size(); ++i) {
@@ -95,17 +91,13 @@ class Inference {
   bool IsComputable(const Operator& op, const std::vector<const ValueFacts*>& inputs,
                     const std::vector<ValueFacts>& outputs) const {
     if (op.is_random || op.has_subgraphs || outputs.empty()) return false;
-    int64_t input_size = 0;
-    for (const ValueFacts* input : inputs) {
-      if (!input) continue;
-      if (!input->constant) return false;
-      input_size += input->constant->size();
-    }
+    for (const ValueFacts* input : inputs)
+      if (input && !input->constant) return false;
     for (const ValueFacts& output : outputs) {
-      if (output.constant || !output.type.is_tensor()) return false;
-      std::optional<Shape> shape = output.type.shape ? ToConcrete(*output.type.shape) : std::nullopt;
-      // A size that only the values tell (NonZero, Unique …) is never far from that of the inputs.
-      if (shape ? shape->ElementCount() > options_.largest_computed : input_size > options_.largest_computed) return false;
+      if (output.constant) return false;
+      if (!output.type.is_tensor() || !output.type.shape) return false;
+      std::optional<Shape> shape = ToConcrete(*output.type.shape);
+      if (!shape || shape->ElementCount() > options_.largest_computed) return false;
     }
     return true;
   }
@@ -184,6 +176,11 @@ GraphFacts InferGraph(const Graph& graph, const FactsByName& inputs, const Infer
   inference.Run(graph, values, {});
   found.values = std::move(values);
   return found;
+}
+
+std::vector<ValueFacts> InferNode(const Node& node, const OuterFacts& known, const InferOptions& options) {
+  GraphFacts bodies;
+  return Inference(options, bodies).InferNode(node, known);
 }
 
 }  // namespace ferry

@@ -34,6 +34,10 @@ struct GraphFacts {
 // initializer of the same name. Functions must be inlined and opsets upgraded.
 GraphFacts InferGraph(const Graph& graph, const FactsByName& inputs, const InferOptions& options = {});
 
+// One node at a time, for whoever builds a graph: `known` finds the facts of the node's inputs by name.
+using OuterFacts = std::function<const ValueFacts*(const std::string&)>;
+std::vector<ValueFacts> InferNode(const Node& node, const OuterFacts& known, const InferOptions& options = {});
+
 // The facts of a constant: its type and, for short integer tensors, its elements.
 ValueFacts FactsOf(const Tensor& constant);
 // What is known of a value that is at hand, without its elements.

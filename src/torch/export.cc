@@ -1,0 +1,219 @@
+#include "torch/export.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "torch/archive.h"
+#include "torch/lower/cell.h"
+#include "torch/lower/finish.h"
+#include "torch/lower/lowerer.h"
+#include "torch/pt2_archive.h"
+
+namespace ferry::torch {
+namespace {
+
+// The oldest file format that may carry an opset.
+int64_t IrVersionFor(int opset) {
+  constexpr struct {
+    int opset;
+    int64_t ir;
+  } kSince[] = {{25, 12}, {23, 11}, {21, 10}, {19, 9}, {15, 8}, {12, 7}};
+  for (const auto& since : kSince)
+    if (opset >= since.opset) return since.ir;
+  return 6;
+}
+
+// Complex elements as pairs of real ones: the same memory under another shape.
+Tensor AsPairs(const Tensor& tensor) {
+  if (!IsComplex(tensor.dtype())) return tensor;
+  Shape shape = tensor.shape();
+  shape.push_back(2);
+  DType part = tensor.dtype() == DType::kComplex128 ? DType::kDouble : DType::kFloat;
+  return Tensor::Borrow(part, shape, tensor.raw(), std::make_shared<Tensor>(tensor));
+}
+
+class ProgramExport {
+ public:
+  ProgramExport(const ExportedProgram& program, const ExportOptions& options)
+      : program_(program),
+        options_(options),
+        builder_(options.opset),
+        lowerer_(builder_, {.training = options.training}) {
+    builder_.folds_weights = options.fold;
+    lowerer_.keep_trace = options.keep_trace;
+  }
+
+  Exported Run() {
+    std::vector<Arg> inputs;
+    for (const InputSpec& spec : program_.inputs) inputs.push_back(BindInput(spec));
+    CheckUnusedNames("input", options_.input_names, user_inputs_);
+    // Sizes are read from the inputs themselves wherever they have one name.
+    for (const Operand& input : builder_.graph().inputs)
+      for (size_t axis = 0; axis < input.rank(); ++axis)
+        if (Dim dim = input.dim(static_cast<int64_t>(axis)); dim.named())
+          builder_.SetSizeSource(dim.symbol, builder_.SizeOf(input, static_cast<int64_t>(axis)));
+    std::vector<Arg> outputs = lowerer_.LowerGraph(program_.graph, inputs);
+    exported_.model.graph = FinishGraph(builder_, NamedOutputs(outputs));
+    FillModel();
+    return std::move(exported_);
+  }
+
+ private:
+  const TensorMeta& MetaOf(const std::string& name) const {
+    auto it = program_.graph.tensors.find(name);
+    if (it == program_.graph.tensors.end())
+      Fail(ErrorCode::kInvalidModel, "the program does not describe '", Printable(name), "'");
+    return it->second;
+  }
+
+  Arg BindInput(const InputSpec& spec) {
+    switch (spec.kind) {
+      case InputSpec::Kind::kUser: return BindUserInput(spec);
+      case InputSpec::Kind::kParameter:
+      case InputSpec::Kind::kBuffer:
+      case InputSpec::Kind::kTensorConstant: return BindWeight(spec);
+      case InputSpec::Kind::kConstant: return BindConstant(spec.argument);
+      case InputSpec::Kind::kToken: return {};
+      case InputSpec::Kind::kCustomObject: break;
+    }
+    Fail(ErrorCode::kUnsupported, "the program takes the custom object '", Printable(spec.target),
+         "', which has no export");
+  }
+
+  static Arg BindConstant(const Argument& argument) {
+    if (const int64_t* integer = argument.get<int64_t>()) return Scalar(*integer);
+    if (const double* number = argument.get<double>()) return Scalar(*number);
+    if (const bool* truth = argument.get<bool>()) return Scalar(*truth);
+    if (const std::string* text = argument.get<std::string>()) return *text;
+    return {};
+  }
+
+  Arg BindUserInput(const InputSpec& spec) {
+    if (const SymbolName* symbol = spec.argument.get<SymbolName>()) {
+      Operand input = builder_.AddInput(InputName(symbol->name), Type::Tensor(DType::kInt64, SymbolicShape{}));
+      auto it = program_.graph.symbols.find(symbol->name);
+      return Scalar(Scalar::Kind::kInt, input, it == program_.graph.symbols.end() ? Dim() : it->second);
+    }
+    const TensorName* tensor = spec.argument.get<TensorName>();
+    if (!tensor) return BindConstant(spec.argument);
+    const TensorMeta& meta = MetaOf(tensor->name);
+    if (meta.dtype == DType::kUndefined || meta.layout != kStridedLayout)
+      Fail(ErrorCode::kUnsupported, "input '", Printable(tensor->name),
+           "' has an element type or layout that ONNX lacks");
+    std::string name = InputName(tensor->name);
+    bool is_complex = IsComplex(meta.dtype);
+    SymbolicShape shape = meta.sizes;
+    if (is_complex) shape.push_back(Dim(2));
+    DType stored = !is_complex ? meta.dtype : meta.dtype == DType::kComplex128 ? DType::kDouble : DType::kFloat;
+    Operand input = builder_.AddInput(name, Type::Tensor(stored, std::move(shape)));
+    if (size_t at = tensor_inputs_++; at < program_.sample_inputs.size())
+      exported_.sample_inputs.emplace_back(name, AsPairs(program_.sample_inputs[at]));
+    return Described(lowerer_.MakeCell(is_complex ? input.AsComplex() : input), meta);
+  }
+
+  static Arg Described(Arg cell, const TensorMeta& meta) {
+    (*cell.get<std::shared_ptr<Cell>>())->meta = &meta;
+    return cell;
+  }
+
+  std::string InputName(const std::string& own) {
+    size_t at = user_inputs_++;
+    return at < options_.input_names.size() ? options_.input_names[at] : own;
+  }
+
+  Arg BindWeight(const InputSpec& spec) {
+    auto it = program_.weights.find(spec.target);
+    if (it == program_.weights.end())
+      Fail(ErrorCode::kInvalidModel, "the archive has no elements for '", Printable(spec.target), "'");
+    const Tensor& tensor = it->second;
+    const TensorName* name = spec.argument.get<TensorName>();
+    const TensorMeta& meta = MetaOf(name ? name->name : std::string());
+    std::optional<Shape> shape = ToConcrete(meta.sizes);
+    if (meta.dtype != tensor.dtype() || !shape || !(*shape == tensor.shape()))
+      Fail(ErrorCode::kInvalidModel, "'", Printable(spec.target), "' is stored as ", tensor.dtype(), tensor.shape(),
+           ", the program says ", meta.dtype, meta.sizes);
+    // Weights that are tied in the module stay one.
+    std::string place = Cat(reinterpret_cast<uintptr_t>(tensor.raw()), tensor.dtype(), tensor.shape());
+    auto [known, is_new] = by_place_.emplace(place, Operand());
+    if (is_new || tensor.size() == 0) known->second = builder_.Weight(spec.target, AsPairs(tensor));
+    Operand weight = known->second;
+    return Described(lowerer_.MakeCell(IsComplex(tensor.dtype()) ? weight.AsComplex() : weight), meta);
+  }
+
+  std::vector<std::pair<std::string, Operand>> NamedOutputs(const std::vector<Arg>& outputs) {
+    std::vector<std::pair<std::string, Operand>> named;
+    size_t user_outputs = 0;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const OutputSpec& spec = program_.outputs[i];
+      if (spec.kind == OutputSpec::Kind::kToken || spec.kind == OutputSpec::Kind::kGradient) continue;
+      if (spec.kind != OutputSpec::Kind::kUser && spec.kind != OutputSpec::Kind::kLoss) {
+        exported_.warnings.push_back(Cat("the program writes to '", Printable(spec.target),
+                                         "'; an ONNX model keeps no state, so this is left out"));
+        continue;
+      }
+      size_t at = user_outputs++;
+      Operand value = OutputValue(outputs[i]);
+      if (!value) continue;
+      named.emplace_back(at < options_.output_names.size() ? options_.output_names[at] : std::string(), value);
+    }
+    CheckUnusedNames("output", options_.output_names, user_outputs);
+    if (named.empty()) Fail(ErrorCode::kUnsupported, "the program has no outputs");
+    return named;
+  }
+
+  Operand OutputValue(const Arg& output) {
+    if (output.get<std::shared_ptr<Cell>>()) return lowerer_.Read(output);
+    const Scalar* scalar = output.get<Scalar>();
+    if (!scalar) return {};
+    static constexpr DType kTypes[] = {DType::kBool, DType::kInt64, DType::kFloat, DType::kComplex64};
+    return builder_.Of(*scalar, kTypes[static_cast<size_t>(scalar->kind())]);
+  }
+
+  static void CheckUnusedNames(const char* what, const std::vector<std::string>& names, size_t count) {
+    Require(names.size() <= count, names.size(), " ", what, " names are given, the program has ", count, " ", what,
+            "s");
+  }
+
+  void FillModel() {
+    Model& model = exported_.model;
+    model.has_graph = true;
+    model.graph.name = "main_graph";
+    model.opsets = {{.domain = "", .version = options_.opset}};
+    model.ir_version = IrVersionFor(options_.opset);
+    model.producer_name = "ferry";
+    for (const auto& [symbol, range] : program_.ranges) {
+      std::string lowest = range.lowest ? std::to_string(*range.lowest) : "",
+                  highest = range.highest ? std::to_string(*range.highest) : "";
+      model.metadata.emplace_back(Cat("ferry.range.", symbol), Cat(lowest, "..", highest));
+    }
+  }
+
+  const ExportedProgram& program_;
+  const ExportOptions& options_;
+  Builder builder_;
+  Lowerer lowerer_;
+  Exported exported_;
+  size_t user_inputs_ = 0, tensor_inputs_ = 0;
+  std::map<std::string, Operand> by_place_;
+};
+
+}  // namespace
+
+Exported ExportProgram(const ExportedProgram& program, const ExportOptions& options) {
+  Require(options.opset >= kOldestOpset, "opset ", options.opset, " is too old; exports are made for opset ",
+          kOldestOpset, " and newer");
+  return ProgramExport(program, options).Run();
+}
+
+Exported ExportFile(const std::string& path, const ExportOptions& options) {
+  std::shared_ptr<Archive> archive = Archive::Open(path);
+  try {
+    if (!HoldsExportedProgram(*archive)) Fail(ErrorCode::kUnsupported, "the archive holds no exported program");
+    return ExportProgram(ReadPt2(*archive), options);
+  } catch (Error& error) {
+    throw error.At(Printable(path));
+  }
+}
+
+}  // namespace ferry::torch

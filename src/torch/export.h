@@ -1,0 +1,42 @@
+// PyTorch programs to ONNX models.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/model.h"
+#include "torch/lower/call.h"
+#include "torch/program.h"
+
+namespace ferry::torch {
+
+inline constexpr int kOldestOpset = 11, kDefaultOpset = 20;
+
+struct DynamicAxis {
+  std::string input;
+  int64_t axis = 0;
+  std::string dimension;
+};
+
+struct ExportOptions {
+  int opset = kDefaultOpset;
+  std::vector<std::string> input_names, output_names;  // in order; fewer names leave the rest as they are
+  std::vector<DynamicAxis> dynamic;
+  bool fold = true;         // compute at export what depends on weights only
+  bool keep_trace = false;  // say in each node's metadata where in the Python source it came from
+  LowerOptions::Training training = LowerOptions::Training::kRefuse;
+};
+
+struct Exported {
+  Model model;
+  std::vector<std::string> warnings;
+  std::vector<std::pair<std::string, Tensor>> sample_inputs;  // by input name, when the archive has them
+};
+
+// Throws kUnsupported naming the operator, the node and its module when something has no export.
+Exported ExportProgram(const ExportedProgram& program, const ExportOptions& options = {});
+// A .pt2 file or a TorchScript .pt file.
+Exported ExportFile(const std::string& path, const ExportOptions& options = {});
+
+}  // namespace ferry::torch

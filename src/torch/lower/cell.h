@@ -1,0 +1,72 @@
+// Tensors that can be written to. ONNX values never change, PyTorch's do: an in-place operator on a view changes what
+// the view looks at, and through it every other view.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/error.h"
+#include "torch/lower/operand.h"
+#include "torch/program.h"
+
+namespace ferry::torch {
+
+class Cell {
+ public:
+  // Makes the view from the base's value.
+  using MakeView = std::function<Operand(const Operand& base)>;
+  // Gives the base's new value when the view is written to.
+  using WriteBack = std::function<Operand(const Operand& base, const Operand& written)>;
+
+  explicit Cell(Operand value) : value_(std::move(value)) {}
+  // Without `write_back` it is not certain that this is a view and not a copy (reshape): then neither it nor its base
+  // may be written to while it is in use.
+  Cell(Operand value, std::shared_ptr<Cell> base, MakeView view, WriteBack write_back)
+      : value_(std::move(value)), base_(std::move(base)), view_(std::move(view)), write_back_(std::move(write_back)) {
+    seen_ = base_->generation();
+  }
+
+  // The tensor as it is now: a view of a base that was written to is made again.
+  Operand Read() {
+    if (base_ && seen_ != base_->generation()) {
+      RequireCertain();
+      value_ = view_(base_->Read());
+      seen_ = base_->generation();
+    }
+    return value_;
+  }
+
+  void Write(Operand value) {
+    if (base_) {
+      RequireCertain();
+      base_->Write(write_back_(base_->Read(), value));
+      seen_ = base_->generation();
+    } else {
+      ++writes_;
+    }
+    value_ = std::move(value);
+  }
+
+  // The tensor that this one looks at in the end, itself when it is no view.
+  Cell& Root() { return base_ ? base_->Root() : *this; }
+  // What the program says of it; null when it is silent.
+  const TensorMeta* meta = nullptr;
+
+ private:
+  void RequireCertain() const {
+    if (!write_back_)
+      Fail(ErrorCode::kUnsupported,
+           "a tensor is written to while it may share its elements with another; call clone() first");
+  }
+  // How often the tensor that all of this looks at in the end was written to.
+  uint64_t generation() const { return base_ ? base_->generation() : writes_; }
+
+  Operand value_;
+  std::shared_ptr<Cell> base_;
+  MakeView view_;
+  WriteBack write_back_;
+  uint64_t seen_ = 0;
+  uint64_t writes_ = 0;
+};
+
+}  // namespace ferry::torch

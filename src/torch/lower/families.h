@@ -1,0 +1,25 @@
+// The tables of lowering rules, one per file in src/torch/lower/ops/. A new family is a line here and one in rule.cc.
+#pragma once
+
+#include <span>
+
+#include "torch/lower/rule.h"
+
+namespace ferry::torch {
+
+std::span<const Rule> SymbolRules();
+std::span<const Rule> PointwiseRules();
+std::span<const Rule> ComparisonRules();
+std::span<const Rule> ActivationRules();
+std::span<const Rule> CreationRules();
+std::span<const Rule> ViewRules();
+std::span<const Rule> SliceRules();
+std::span<const Rule> JoinRules();
+std::span<const Rule> MatrixRules();
+std::span<const Rule> ConvolutionRules();
+std::span<const Rule> NormalizationRules();
+std::span<const Rule> PoolingRules();
+std::span<const Rule> ReductionRules();
+std::span<const Rule> IndexRules();
+
+}  // namespace ferry::torch

@@ -1,0 +1,22 @@
+// Compositions that rules of several families need.
+#pragma once
+
+#include <utility>
+
+#include "torch/lower/builder.h"
+
+namespace ferry::torch {
+
+Operand TruncOf(Builder& b, const Operand& x);  // toward zero
+Operand Log1pOf(Builder& b, const Operand& x);  // precise near 0
+Operand HypotOf(Builder& b, const Operand& x, const Operand& y);
+Operand Atan2Of(Builder& b, const Operand& y, const Operand& x);
+Operand SignBitOf(Builder& b, const Operand& x);  // also of -0
+std::pair<double, double> FiniteRange(DType dtype);
+
+// Complex tensors as pairs.
+Operand MagnitudeOf(Builder& b, const Operand& complex);
+Operand MultiplyComplex(Builder& b, const Operand& x, const Operand& y);
+Operand DivideComplex(Builder& b, const Operand& x, const Operand& y);
+
+}  // namespace ferry::torch

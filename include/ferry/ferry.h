@@ -46,7 +46,7 @@ typedef enum ferry_code {
 
 typedef struct ferry_status ferry_status;
 
-FERRY_API ferry_code ferry_status_code(const ferry_status* status); /* FERRY_OK for NULL */
+FERRY_API ferry_code ferry_status_code(const ferry_status* status);     /* FERRY_OK for NULL */
 FERRY_API const char* ferry_status_message(const ferry_status* status); /* one sentence; "" for NULL */
 FERRY_API void ferry_status_free(ferry_status* status);
 
@@ -96,7 +96,8 @@ typedef enum ferry_kind {
 
 typedef struct ferry_value ferry_value;
 
-/* How many bytes a dense tensor of this type and shape takes; elements narrower than a byte are packed. -1 when impossible. */
+/* How many bytes a dense tensor of this type and shape takes; elements narrower than a byte are packed. -1 when
+ * impossible. */
 FERRY_API int64_t ferry_tensor_bytes_for(ferry_dtype type, const int64_t* dims, size_t rank);
 
 /* A tensor with a copy of `bytes` bytes at `data` (row-major). */
@@ -169,26 +170,16 @@ FERRY_API const char* ferry_info_name(const ferry_value_info* info);
 FERRY_API const char* ferry_info_type(const ferry_value_info* info); /* for people: "float[batch, 10]" */
 FERRY_API ferry_kind ferry_info_kind(const ferry_value_info* info);
 FERRY_API ferry_dtype ferry_info_dtype(const ferry_value_info* info);
-FERRY_API int64_t ferry_info_rank(const ferry_value_info* info); /* -1 when the model leaves it open */
-FERRY_API int64_t ferry_info_dim(const ferry_value_info* info, size_t axis);           /* -1 when not a fixed number */
-FERRY_API const char* ferry_info_dim_name(const ferry_value_info* info, size_t axis);  /* "" when it has none */
+FERRY_API int64_t ferry_info_rank(const ferry_value_info* info);             /* -1 when the model leaves it open */
+FERRY_API int64_t ferry_info_dim(const ferry_value_info* info, size_t axis); /* -1 when not a fixed number */
+FERRY_API const char* ferry_info_dim_name(const ferry_value_info* info, size_t axis); /* "" when it has none */
 
-/* Runs the model. `inputs[i]` goes to the input called `input_names[i]`. `output_names` may name any value of the graph;
- * NULL asks for all outputs in the model's order (then output_count is ferry_output_count). On success outputs[0 …
- * output_count) are new handles; on failure all are NULL. */
+/* Runs the model. `inputs[i]` goes to the input called `input_names[i]`. `output_names` may name any value of the
+ * graph; NULL asks for all outputs in the model's order (then output_count is ferry_output_count). On success outputs[0
+ * … output_count) are new handles; on failure all are NULL. */
 FERRY_API ferry_status* ferry_run(ferry_session* session, const char* const* input_names,
-                                  const ferry_value* const* inputs, size_t input_count,
-                                  const char* const* output_names, size_t output_count, ferry_value** outputs);
-
-/* ---- checking ---- */
-
-/* What ONNX's standard finds wrong with a model. */
-typedef struct ferry_report ferry_report;
-
-FERRY_API ferry_status* ferry_check(const char* path, ferry_report** out);
-FERRY_API size_t ferry_report_count(const ferry_report* report); /* 0: the model is valid */
-FERRY_API const char* ferry_report_problem(const ferry_report* report, size_t index);
-FERRY_API void ferry_report_free(ferry_report* report);
+                                  const ferry_value* const* inputs, size_t input_count, const char* const* output_names,
+                                  size_t output_count, ferry_value** outputs);
 
 #ifdef __cplusplus
 }

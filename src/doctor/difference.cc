@@ -5,8 +5,8 @@
 #include <complex>
 #include <optional>
 
+#include "doctor/elements.h"
 #include "ops/support/dispatch.h"
-#include "ops/support/widen.h"
 
 namespace ferry {
 namespace {
@@ -132,14 +132,9 @@ void LoadIntegers(const Tensor& tensor, int64_t begin, int64_t count, int64_t* o
            [&](auto tag) { Convert<typename decltype(tag)::type>(tensor, begin, count, out); });
 }
 
-Tensor Plain(const Tensor& tensor) {
-  if (IsFloating(tensor.dtype())) return WidenToFloat(tensor);
-  return IsPacked(tensor.dtype()) ? tensor.Unpacked() : tensor;
-}
-
 Difference CompareElements(const Tensor& actual, const Tensor& expected, Tolerance tolerance) {
   Tally tally(expected.shape(), tolerance);
-  Tensor a = Plain(actual), b = Plain(expected);
+  Tensor a = PlainElements(actual), b = PlainElements(expected);
   if (IsFloating(a.dtype())) {
     ForPieces<double>(a, b, LoadDoubles, [&](double x, double y) { tally.Floats(x, y); });
   } else if (IsComplex(a.dtype())) {
@@ -157,7 +152,7 @@ Difference CompareElements(const Tensor& actual, const Tensor& expected, Toleran
 
 // A real tensor whose last dimension holds real and imaginary part, seen as complex numbers.
 std::optional<Tensor> SeenAsComplex(const Tensor& real, const Tensor& recorded) {
-  Tensor plain = Plain(real);
+  Tensor plain = PlainElements(real);
   bool is_double = plain.dtype() == DType::kDouble;
   if (plain.rank() == 0 || plain.shape().back() != 2) return std::nullopt;
   Shape shape = plain.shape();

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <optional>
 
+#include "doctor/elements.h"
 #include "ops/operator.h"
-#include "ops/support/widen.h"
 
 namespace ferry {
 namespace {
@@ -79,16 +79,6 @@ class Finder {
 
   const Model& model_;
 };
-
-std::vector<double> ToDoubles(const Tensor& tensor) {
-  if (!IsFloating(tensor.dtype())) {
-    std::vector<int64_t> whole = ToInt64Vector(IsPacked(tensor.dtype()) ? tensor.Unpacked() : tensor);
-    return {whole.begin(), whole.end()};
-  }
-  Tensor wide = WidenToFloat(tensor);
-  if (wide.dtype() == DType::kDouble) return {wide.Data<double>(), wide.Data<double>() + wide.size()};
-  return {wide.Data<float>(), wide.Data<float>() + wide.size()};
-}
 
 }  // namespace
 

@@ -141,8 +141,11 @@ class ProgramBuilder {
 
   Body MakeBody(const Node& node, const Graph& graph) {
     auto known = all_facts_.bodies.find(&graph);
-    static const FactsByName kNothingKnown;
-    const FactsByName& inside = known == all_facts_.bodies.end() ? kNothingKnown : known->second;
+    // Where no inference rule looked into the body, its constants are all that is known.
+    FactsByName constants;
+    if (known == all_facts_.bodies.end())
+      for (const StoredTensor& initializer : graph.initializers) constants[initializer.name] = FactsOf(initializer.Get());
+    const FactsByName& inside = known == all_facts_.bodies.end() ? constants : known->second;
     FindFacts find = [&](const std::string& name) -> const ValueFacts* {
       auto it = inside.find(name);
       return it != inside.end() ? &it->second : find_facts_(name);

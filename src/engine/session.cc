@@ -13,6 +13,7 @@
 #include "engine/build_program.h"
 #include "engine/prepare.h"
 #include "onnx/reader.h"
+#include "passes/optimize.h"
 
 namespace ferry {
 namespace {
@@ -25,7 +26,8 @@ constexpr size_t kMostPrograms = 32;
 // What sessions on one file have in common.
 struct Session::Shared {
   Model model;
-  Graph graph;
+  Graph graph;       // as written: every value of the model can be asked for
+  Graph fast_graph;  // rewritten for speed; some values are gone
   std::vector<ValueInfo> inputs, overridable;
   const Provider* provider = nullptr;
   mutable WeightCache weights;
@@ -39,6 +41,18 @@ struct Session::Shared {
     for (const StoredTensor& initializer : graph.initializers) has_default.insert(initializer.name);
     for (const ValueInfo& input : model.graph.inputs)
       (has_default.count(input.name) ? overridable : inputs).push_back(input);
+    if (options.optimize) {
+      fast_graph = CopyDeep(graph);
+      Optimize(fast_graph);
+    }
+  }
+
+  bool FastGraphMakes(const std::vector<std::string>& results) const {
+    std::unordered_set<std::string> there;
+    for (const ValueInfo& info : fast_graph.inputs) there.insert(info.name);
+    for (const StoredTensor& tensor : fast_graph.initializers) there.insert(tensor.name);
+    for (const Node& node : fast_graph.nodes) there.insert(node.outputs.begin(), node.outputs.end());
+    return std::all_of(results.begin(), results.end(), [&](const std::string& name) { return there.count(name) > 0; });
   }
 
   std::shared_ptr<const Program> ProgramFor(const std::vector<const NamedValue*>& given,
@@ -144,14 +158,15 @@ std::shared_ptr<const Program> Session::Shared::Build(const std::vector<const Na
   // A contradiction that inference finds is met again by the kernel, which knows the values and says more.
   InferOptions infer;
   infer.on_error = [](const Node&, const Error&) {};
-  GraphFacts facts = InferGraph(graph, known, infer);
+  const Graph& chosen = FastGraphMakes(results) ? fast_graph : graph;
+  GraphFacts facts = InferGraph(chosen, known, infer);
   for (const std::string& name : results) {
     if (facts.Find(name)) continue;
     std::vector<std::string> there;
     for (const auto& value : facts.values) there.push_back(value.first);
     FailUnknownName("value", name, there);
   }
-  return BuildProgram({graph, facts, std::move(names), results, *provider, weights});
+  return BuildProgram({chosen, facts, std::move(names), results, *provider, weights});
 }
 
 std::shared_ptr<const Program> Session::Shared::ProgramFor(const std::vector<const NamedValue*>& given,

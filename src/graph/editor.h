@@ -15,7 +15,7 @@ class GraphEditor {
 
   Graph& graph() { return graph_; }
   size_t size() const { return graph_.nodes.size(); }
-  Node& node(size_t index) { return graph_.nodes[index]; }
+  const Node& node(size_t index) const { return graph_.nodes[index]; }
   bool removed(size_t index) const { return removed_[index]; }
 
   // The node that makes a value, or -1: it is an input, an initializer, or comes from outside.

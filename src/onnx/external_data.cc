@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -138,6 +139,14 @@ void CheckLocation(const std::string& location) {
   if (last.empty() || last == ".") Refuse("external data '", shown, "' names a folder, not a file");
 }
 
+// The file's own name when the location is a link to a file right in `linked_folder`; empty otherwise.
+std::string NameBeside(const std::string& linked_folder, const std::string& folder, const std::string& location) {
+  if (linked_folder.empty()) return {};
+  std::error_code fault;
+  std::filesystem::path target = std::filesystem::canonical(std::filesystem::path(folder) / location, fault);
+  return !fault && target.parent_path() == linked_folder ? target.filename().string() : std::string();
+}
+
 // A hard link cannot be told from the file it was made to expose: only how many names the file has is known.
 void CheckKind(int descriptor, const std::string& location) {
   struct stat facts;
@@ -208,8 +217,9 @@ std::shared_ptr<MappedFile> ExternalFolder::Open(const std::string& location) {
   std::shared_ptr<MappedFile>& file = open_[location];
   if (!file) {
     CheckLocation(location);
-    FolderWalk walk(folder_, location);
-    Descriptor descriptor = walk.OpenFile();
+    std::string beside = NameBeside(linked_folder_, folder_, location);
+    Descriptor descriptor =
+        beside.empty() ? FolderWalk(folder_, location).OpenFile() : FolderWalk(linked_folder_, beside).OpenFile();
     CheckKind(descriptor.number(), location);
     file = MappedFile::FromDescriptor(descriptor.number(), location);
   }
@@ -225,9 +235,8 @@ void LoadExternalTensor(StoredTensor& stored, ExternalFolder& folder) {
   }
 }
 
-void LoadExternalData(Model& model, const std::string& folder) {
-  ExternalFolder files(folder);
-  ForEachStoredTensor(model, [&](StoredTensor& stored) { LoadExternalTensor(stored, files); });
+void LoadExternalData(Model& model, ExternalFolder folder) {
+  ForEachStoredTensor(model, [&](StoredTensor& stored) { LoadExternalTensor(stored, folder); });
 }
 
 }  // namespace ferry::onnx

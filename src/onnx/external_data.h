@@ -15,13 +15,18 @@ namespace ferry::onnx {
 // The files of one folder, each mapped once and shared by all tensors in it.
 class ExternalFolder {
  public:
-  explicit ExternalFolder(std::string folder) : folder_(std::move(folder)) {}
+  // When the model was opened through a link, `linked_folder` is where it really lies: caches of downloaded models keep
+  // the files there and link to them one by one, so a link to a file beside the real model is as good as the model's
+  // own.
+  explicit ExternalFolder(std::string folder, std::string linked_folder = {})
+      : folder_(std::move(folder)), linked_folder_(std::move(linked_folder)) {}
 
   // Throws, saying why the place cannot be used.
   std::shared_ptr<MappedFile> Open(const std::string& location);
 
  private:
   std::string folder_;
+  std::string linked_folder_;
   std::map<std::string, std::shared_ptr<MappedFile>> open_;
 };
 
@@ -29,6 +34,6 @@ class ExternalFolder {
 void LoadExternalTensor(StoredTensor& stored, ExternalFolder& folder);
 
 // The same for every external tensor of a model, also in subgraphs, functions and training graphs.
-void LoadExternalData(Model& model, const std::string& folder);
+void LoadExternalData(Model& model, ExternalFolder folder);
 
 }  // namespace ferry::onnx

@@ -46,6 +46,14 @@ bool IsSafetensors(std::string_view bytes) {
   return length >= 2 && length <= bytes.size() - 8;
 }
 
+bool LooksLikeText(std::string_view bytes) {
+  std::string_view head = bytes.substr(0, 512);
+  return !head.empty() && std::all_of(head.begin(), head.end(), [](char c) {
+    auto byte = static_cast<unsigned char>(c);
+    return byte >= 0x20 ? byte != 0x7f : byte == '\n' || byte == '\r' || byte == '\t';
+  });
+}
+
 }  // namespace
 
 std::string DescribeForeignFormat(std::string_view bytes) {
@@ -54,15 +62,8 @@ std::string DescribeForeignFormat(std::string_view bytes) {
       return std::string("this is ") + magic.meaning;
   if (IsSafetensors(bytes)) return "this is a safetensors file: weights without a network";
   if (bytes.find_first_not_of('\0') == std::string_view::npos) return "the file holds nothing but zeros";
+  if (LooksLikeText(bytes)) return "this is a text file";
   return {};
-}
-
-bool LooksLikeText(std::string_view bytes) {
-  std::string_view head = bytes.substr(0, 512);
-  return !head.empty() && std::all_of(head.begin(), head.end(), [](char c) {
-    auto byte = static_cast<unsigned char>(c);
-    return byte >= 0x20 ? byte != 0x7f : byte == '\n' || byte == '\r' || byte == '\t';
-  });
 }
 
 }  // namespace ferry::onnx

@@ -6,8 +6,7 @@
 
 namespace ferry::onnx {
 
-// What the bytes surely are instead of an ONNX model and what to do with them; empty when they may be one.
+// What bytes that cannot be read as a model seem to be instead, and what to do with them; empty when that is not clear.
 std::string DescribeForeignFormat(std::string_view bytes);
-bool LooksLikeText(std::string_view bytes);
 
 }  // namespace ferry::onnx

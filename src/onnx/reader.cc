@@ -26,54 +26,55 @@ int64_t FindIrVersion(Source& source, std::string_view bytes) {
   return version;
 }
 
-// False when the field is not one of a model's.
-bool ReadModelField(Source& source, Fields& fields, Model& model) {
+void ReadModelField(Source& source, Fields& fields, Model& model) {
   switch (fields.tag()) {
-    case kIrVersion: model.ir_version = fields.Int(); return true;
-    case kProducerName: model.producer_name = fields.Text(); return true;
-    case kProducerVersion: model.producer_version = fields.Text(); return true;
-    case kDomain: model.domain = fields.Text(); return true;
-    case kModelVersion: model.model_version = fields.Int(); return true;
-    case kDoc: model.doc = fields.Text(); return true;
+    case kIrVersion: model.ir_version = fields.Int(); break;
+    case kProducerName: model.producer_name = fields.Text(); break;
+    case kProducerVersion: model.producer_version = fields.Text(); break;
+    case kDomain: model.domain = fields.Text(); break;
+    case kModelVersion: model.model_version = fields.Int(); break;
+    case kDoc: model.doc = fields.Text(); break;
     case kGraph:
       if (model.has_graph) fields.Fault("the model has a second graph");
       model.graph = ReadPart(fields, "graph", -1, ReadGraph);
       model.has_graph = true;
-      return true;
-    case kOpsetImport: ReadElement(fields, "opset_import", model.opsets, ReadOpset); return true;
-    case kMetadata: ReadEntry(source, fields.Bytes(), model.metadata); return true;
-    case kTrainingInfo: ReadElement(fields, "training_info", model.training, ReadTrainingInfo); return true;
-    case kFunctions: ReadElement(fields, "functions", model.functions, ReadFunction); return true;
-    case kConfiguration: model.device_configurations.push_back(fields.Text()); return true;
-    default: fields.Keep(model.unknown); return false;
+      break;
+    case kOpsetImport: ReadElement(fields, "opset_import", model.opsets, ReadOpset); break;
+    case kMetadata: ReadEntry(source, fields.Bytes(), model.metadata); break;
+    case kTrainingInfo: ReadElement(fields, "training_info", model.training, ReadTrainingInfo); break;
+    case kFunctions: ReadElement(fields, "functions", model.functions, ReadFunction); break;
+    case kConfiguration: model.device_configurations.push_back(fields.Text()); break;
+    default: fields.Keep(model.unknown);
   }
+}
+
+bool SaysNothing(const Model& model) {
+  return model.ir_version == 0 && !model.has_graph && model.opsets.empty() && model.producer_name.empty() &&
+         model.producer_version.empty() && model.domain.empty() && model.model_version == 0 && model.doc.empty() &&
+         model.metadata.empty() && model.training.empty() && model.functions.empty() &&
+         model.device_configurations.empty();
 }
 
 Model ReadModelProto(Source& source, std::string_view bytes) {
   source.ir_version = FindIrVersion(source, bytes);
   Model model;
-  bool looks_like_model = false;
   Fields fields(source, bytes);
-  while (fields.Next()) looks_like_model |= ReadModelField(source, fields, model);
-  if (!looks_like_model) source.Malformed(bytes.data(), "a protobuf message, but none of its fields is a model's");
+  while (fields.Next()) ReadModelField(source, fields, model);
+  if (SaysNothing(model)) source.Malformed(bytes.data(), "a protobuf message, but none of its fields is a model's");
   return model;
 }
 
-Model ReadNamed(const std::string& name, std::string_view bytes, std::shared_ptr<const void> keep_alive,
-                const ReadOptions& options) {
+Model ReadNamed(const std::string& name, std::string_view bytes, std::shared_ptr<const void> keep_alive) {
   if (bytes.empty()) Fail(ErrorCode::kInvalidModel, name, ": the file is empty");
-  if (std::string foreign = DescribeForeignFormat(bytes); !foreign.empty())
-    Fail(ErrorCode::kInvalidModel, name, ": not an ONNX model: ", foreign);
   Source source(name, bytes, std::move(keep_alive));
   Model model;
   try {
     model = ReadModelProto(source, bytes);
   } catch (Error& error) {
-    if (error.code() == ErrorCode::kInvalidModel && LooksLikeText(bytes))
-      Fail(ErrorCode::kInvalidModel, name, ": not an ONNX model: this is a text file");
-    throw;
+    std::string foreign = DescribeForeignFormat(bytes);
+    if (error.code() != ErrorCode::kInvalidModel || foreign.empty()) throw;
+    Fail(ErrorCode::kInvalidModel, name, ": not an ONNX model: ", foreign);
   }
-  if (options.load_external && !options.folder.empty()) LoadExternalData(model, options.folder);
   return model;
 }
 
@@ -82,19 +83,28 @@ Model ReadNamed(const std::string& name, std::string_view bytes, std::shared_ptr
 
 Model ReadModel(const std::string& path, const ReadOptions& options) {
   std::shared_ptr<MappedFile> file = MappedFile::Open(path);
-  ReadOptions here = options;
-  if (here.folder.empty()) {
-    here.folder = std::filesystem::path(path).parent_path().string();
-    if (here.folder.empty()) here.folder = ".";
-  }
   std::string_view bytes = file->text();
-  return onnx::ReadNamed(Printable(path), bytes, std::move(file), here);
+  Model model = onnx::ReadNamed(Printable(path), bytes, std::move(file));
+  if (!options.load_external) return model;
+  if (!options.folder.empty()) {
+    onnx::LoadExternalData(model, onnx::ExternalFolder(options.folder));
+    return model;
+  }
+  namespace fs = std::filesystem;
+  std::string folder = fs::path(path).parent_path().string(), linked_folder;
+  std::error_code fault;
+  if (fs::is_symlink(path, fault)) linked_folder = fs::canonical(path, fault).parent_path().string();
+  onnx::LoadExternalData(model, onnx::ExternalFolder(folder.empty() ? "." : folder, linked_folder));
+  return model;
 }
 
 Model ReadModelFromMemory(std::span<const std::byte> bytes, std::shared_ptr<const void> keep_alive,
                           const ReadOptions& options) {
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return onnx::ReadNamed("model in memory", text, std::move(keep_alive), options);
+  Model model = onnx::ReadNamed("model in memory", text, std::move(keep_alive));
+  if (options.load_external && !options.folder.empty())
+    onnx::LoadExternalData(model, onnx::ExternalFolder(options.folder));
+  return model;
 }
 
 }  // namespace ferry

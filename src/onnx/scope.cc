@@ -44,7 +44,7 @@ int64_t OpsetOf(const std::vector<OpsetImport>& opsets, std::string_view domain)
 
 void Scope::Declare(const std::vector<ValueInfo>& values) {
   for (const ValueInfo& value : values)
-    if (SchemaTypeId id = FindSchemaType(value.type)) types_.emplace(value.name, id);
+    if (SchemaTypeId id = FindSchemaType(value.type)) declared_.emplace(value.name, id);
 }
 
 void Scope::Declare(const Graph& graph) {
@@ -59,14 +59,23 @@ void Scope::Declare(const Graph& graph) {
 }
 
 void Scope::CatchUp() {
+  if (catching_up_) return;
+  catching_up_ = true;
   while (visited_ < entered_) Visit(nodes_[visited_++]);
+  catching_up_ = false;
 }
 
 SchemaTypeId Scope::TypeIdOf(const std::string& name) {
   CatchUp();
   auto it = types_.find(name);
   if (it != types_.end()) return it->second;
+  if (SchemaTypeId id = DeclaredIdOf(name)) return id;
   return outer_ ? outer_->TypeIdOf(name) : SchemaTypeId{0};
+}
+
+SchemaTypeId Scope::DeclaredIdOf(const std::string& name) const {
+  auto it = declared_.find(name);
+  return it != declared_.end() ? it->second : SchemaTypeId{0};
 }
 
 DType Scope::TypeOf(const std::string& name) {
@@ -114,9 +123,8 @@ SchemaTypeId Scope::TypeOfOutput(const Node& node, size_t i) {
   for (size_t k = 0; k < node.inputs.size(); ++k) {
     const SchemaParameter* input = schema->InputAt(k);
     if (!input || input->type_at != output->type_at || node.inputs[k].empty()) continue;
-    auto it = types_.find(node.inputs[k]);
-    SchemaTypeId id = it != types_.end() ? it->second : outer_ ? outer_->TypeIdOf(node.inputs[k]) : SchemaTypeId{0};
-    if (id) return id;
+    SchemaTypeId id = TypeIdOf(node.inputs[k]);
+    if (id) return schema->TypesOf(*output).Contains(id) ? id : SchemaTypeId{0};
   }
   return OnlyType(schema->TypesOf(*output));
 }

@@ -23,8 +23,9 @@ class Scope {
   // Says which node is being looked at: its inputs and the bodies inside it see what the nodes before it make.
   void EnterNode(size_t i) { entered_ = i; }
 
-  // The type of a value as schemas name it; 0 when it is not plain.
+  // The type of a value as schemas name it: what its node gives, else what is declared; 0 when neither is plain.
   SchemaTypeId TypeIdOf(const std::string& name);
+  SchemaTypeId DeclaredIdOf(const std::string& name) const;
   // The element type of a tensor; kUndefined when it is not plain or no tensor.
   DType TypeOf(const std::string& name);
   // The value of an initializer that no caller can replace or of a Constant node; empty for anything else.
@@ -40,7 +41,9 @@ class Scope {
   Scope* outer_;
   size_t visited_ = 0;
   size_t entered_ = 0;
-  std::unordered_map<std::string, SchemaTypeId> types_;
+  bool catching_up_ = false;
+  std::unordered_map<std::string, SchemaTypeId> types_;     // of inputs, initializers and outputs of nodes
+  std::unordered_map<std::string, SchemaTypeId> declared_;  // of anything
   std::unordered_map<std::string, const StoredTensor*> initializers_;
   std::unordered_map<std::string, const Node*> constants_;
 };

@@ -38,9 +38,13 @@ std::string Source::Place() const {
 }
 
 void Source::Malformed(const char* at, std::string_view what) const {
+  // Numbers that came in pieces were joined elsewhere and have no place in the file.
+  auto begin = reinterpret_cast<uintptr_t>(bytes_.data()), here = reinterpret_cast<uintptr_t>(at);
+  bool in_file = here >= begin && here - begin <= bytes_.size();
   std::string place = Place();
-  ferry::Fail(ErrorCode::kInvalidModel, name_, ": not a readable file: at byte ",
-              static_cast<size_t>(at - bytes_.data()), place.empty() ? "" : Cat(" (", place, ")"), ": ", what);
+  if (!place.empty()) place = Cat(" (", place, ")");
+  if (in_file) place = Cat(" at byte ", here - begin, place);
+  ferry::Fail(ErrorCode::kInvalidModel, name_, ": not a readable file:", place, ": ", what);
 }
 
 void Source::TooLarge(ErrorCode code, std::string_view what) const {

@@ -31,7 +31,8 @@ void FillGrid(const T* theta, int64_t batch, const std::vector<std::vector<doubl
       for (size_t row = 0; row < axes; ++row) {
         const T* weights = theta + row * (axes + 1);
         double sum = static_cast<double>(weights[axes]);
-        for (size_t a = 0; a < axes; ++a) sum += static_cast<double>(weights[a]) * centres[axes - 1 - a][position[axes - 1 - a]];
+        for (size_t a = 0; a < axes; ++a)
+          sum += static_cast<double>(weights[a]) * centres[axes - 1 - a][position[axes - 1 - a]];
         *grid++ = static_cast<T>(sum);
       }
       size_t a = axes;
@@ -44,7 +45,8 @@ void FillGrid(const T* theta, int64_t batch, const std::vector<std::vector<doubl
 void ComputeAffineGrid(OpContext& context) {
   const Tensor& theta = context.Input(0);
   std::vector<int64_t> size = IntegerList(context.Input(1), "size");
-  Require(size.size() == 4 || size.size() == 5, "size must be [N, C, H, W] or [N, C, D, H, W], has ", size.size(), " numbers");
+  Require(size.size() == 4 || size.size() == 5, "size must be [N, C, H, W] or [N, C, D, H, W], has ", size.size(),
+          " numbers");
   auto axes = static_cast<int64_t>(size.size()) - 2;
   Require(theta.shape() == Shape{size[0], axes, axes + 1}, "theta has shape ", theta.shape(), ", expected ",
           Shape{size[0], axes, axes + 1});
@@ -76,7 +78,8 @@ void InferAffineGrid(InferContext& context) {
     shape[0] = (*size)[0];
     for (size_t i = 2; i < *rank; ++i) shape[i - 1] = (*size)[i];
   }
-  if (const SymbolicShape* theta = context.InputShape(0); theta && theta->size() == 3 && shape[0].unknown()) shape[0] = (*theta)[0];
+  if (const SymbolicShape* theta = context.InputShape(0); theta && theta->size() == 3 && shape[0].unknown())
+    shape[0] = (*theta)[0];
   shape.back() = Dim(static_cast<int64_t>(*rank) - 2);
   context.SetOutput(0, dtype, ShapeFromElements(shape));
 }

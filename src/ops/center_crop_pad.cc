@@ -43,7 +43,8 @@ void InferCenterCropPad(InferContext& context) {
   DType dtype = context.InputDType(0);
   if (!x) return context.SetOutput(0, dtype);
   std::vector<size_t> axes = CroppedAxes(context.node(), x->size());
-  Require(!wanted || wanted->size() == axes.size(), "the shape does not have a number for each of ", axes.size(), " axes");
+  Require(!wanted || wanted->size() == axes.size(), "the shape does not have a number for each of ", axes.size(),
+          " axes");
   SymbolicShape shape = *x;
   for (size_t i = 0; i < axes.size(); ++i) shape[axes[i]] = wanted ? (*wanted)[i] : Dim();
   context.SetOutput(0, dtype, ShapeFromElements(shape));

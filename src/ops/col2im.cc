@@ -17,7 +17,8 @@ struct BlockAxis {
   int64_t steps;  // block positions along the axis
 };
 
-std::vector<int64_t> PerAxis(const Node& node, std::string_view name, size_t count, int64_t otherwise, int64_t smallest) {
+std::vector<int64_t> PerAxis(const Node& node, std::string_view name, size_t count, int64_t otherwise,
+                             int64_t smallest) {
   std::vector<int64_t> values = node.Ints(name);
   if (!node.Has(name)) values.assign(count, otherwise);
   Require(values.size() == count, name, " has ", values.size(), " numbers, ", count, " are needed");
@@ -27,7 +28,8 @@ std::vector<int64_t> PerAxis(const Node& node, std::string_view name, size_t cou
 }
 
 std::vector<BlockAxis> ReadAxes(const OpContext& context) {
-  std::vector<int64_t> image = IntegerList(context.Input(1), "image_shape"), block = IntegerList(context.Input(2), "block_shape");
+  std::vector<int64_t> image = IntegerList(context.Input(1), "image_shape"),
+                       block = IntegerList(context.Input(2), "block_shape");
   size_t rank = image.size();
   Require(rank > 0 && block.size() == rank, "image_shape has ", rank, " numbers, block_shape ", block.size());
   std::vector<int64_t> dilations = PerAxis(context.node(), "dilations", rank, 1, 1);
@@ -87,7 +89,8 @@ void ComputeCol2Im(OpContext& context) {
     block = CheckedProduct(block, axis.block);
     steps = CheckedProduct(steps, axis.steps);
   }
-  Require(x.dim(1) % block == 0, "dimension 1 of shape ", x.shape(), " is not a multiple of the block's ", block, " elements");
+  Require(x.dim(1) % block == 0, "dimension 1 of shape ", x.shape(), " is not a multiple of the block's ", block,
+          " elements");
   Require(x.dim(2) == steps, "dimension 2 of shape ", x.shape(), " should be ", steps, ", the number of blocks");
   Shape shape{x.dim(0), x.dim(1) / block};
   for (const BlockAxis& axis : axes) shape.push_back(axis.image);
@@ -104,7 +107,8 @@ void ComputeCol2Im(OpContext& context) {
              if (sums.size() == 0 || from.size() == 0) return;
              int64_t image_size = sums.shape().CountBetween(2, sums.rank());
              context.ParallelFor(x.dim(0) * shape[1], 1, [&](int64_t begin, int64_t end) {
-               for (int64_t i = begin; i < end; ++i) AddColumns(axes, columns + i * block * steps, images + i * image_size);
+               for (int64_t i = begin; i < end; ++i)
+                 AddColumns(axes, columns + i * block * steps, images + i * image_size);
              });
            });
   NarrowInto(sums, out);

@@ -16,8 +16,7 @@ Tensor FillValue(const Node& node) {
 void ComputeConstantOfShape(OpContext& context) {
   Tensor value = FillValue(context.node());
   Shape shape(IntegerList(context.Input(0), "the shape"));
-  WriteMoved(context, 0, value.dtype(), shape,
-             [&](Tensor& out) { FillAll(context, Movable(value), 0, out); });
+  WriteMoved(context, 0, value.dtype(), shape, [&](Tensor& out) { FillAll(context, Movable(value), 0, out); });
 }
 
 void InferConstantOfShape(InferContext& context) {

@@ -52,8 +52,8 @@ void ComputeSpaceToDepth(OpContext& context) {
   const Tensor& x = context.Input(0);
   int64_t block = BlockSize(context.node());
   Require(x.rank() == 4, "the input must have four axes, has shape ", x.shape());
-  Require(x.dim(2) % block == 0 && x.dim(3) % block == 0, "shape ", x.shape(), " does not divide into blocks of ", block,
-          "×", block);
+  Require(x.dim(2) % block == 0 && x.dim(3) % block == 0, "shape ", x.shape(), " does not divide into blocks of ",
+          block, "×", block);
   BlockLayout layout{x.dim(0), x.dim(1), x.dim(2) / block, x.dim(3) / block, block, IsDepthFirst(context.node())};
   Shape shape{layout.batch, CheckedProduct(layout.depth, block * block), layout.height, layout.width};
   Tensor from = Movable(x);

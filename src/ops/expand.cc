@@ -29,7 +29,8 @@ void InferExpand(InferContext& context) {
   SymbolicShape shape = BroadcastSymbolic(*data, ShapeFromElements(*wanted));
   context.SetOutput(0, dtype, shape);
   std::optional<SymbolicShape> elements = ElementsOf(context, 0);
-  if (!elements || shape.size() != 1 || !shape[0].known() || *shape[0].value > static_cast<int64_t>(kMostKnownElements)) return;
+  if (!elements || shape.size() != 1 || !shape[0].known() || *shape[0].value > static_cast<int64_t>(kMostKnownElements))
+    return;
   if (elements->size() == 1) elements->assign(static_cast<size_t>(*shape[0].value), Dim((*elements)[0]));
   context.SetOutputElements(0, *std::move(elements));
 }

@@ -31,7 +31,8 @@ void ComputeEyeLike(OpContext& context) {
   int64_t row = std::max<int64_t>(0, -k), col = std::max<int64_t>(0, k);
   ForEachWidth(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for (T* data = MutableRawData<T>(out); row < rows && col < cols; ++row, ++col) data[row * cols + col] = *RawData<T>(one);
+    for (T* data = MutableRawData<T>(out); row < rows && col < cols; ++row, ++col)
+      data[row * cols + col] = *RawData<T>(one);
   });
 }
 

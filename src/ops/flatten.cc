@@ -13,7 +13,8 @@ size_t FlattenAxis(const Node& node, size_t rank) {
 void ComputeFlatten(OpContext& context) {
   const Tensor& data = context.Input(0);
   size_t axis = FlattenAxis(context.node(), data.rank());
-  context.SetOutput(0, data.Reshaped({data.shape().CountBetween(0, axis), data.shape().CountBetween(axis, data.rank())}));
+  context.SetOutput(0,
+                    data.Reshaped({data.shape().CountBetween(0, axis), data.shape().CountBetween(axis, data.rank())}));
 }
 
 void InferFlatten(InferContext& context) {

@@ -153,7 +153,16 @@ void InferFlexAttention(InferContext& context) {
   if (q) std::copy_n(q->begin(), 3, out.begin());
   if (v) out[3] = (*v)[3];
   if (v && out[0].unknown()) out[0] = (*v)[0];
-  context.SetOutput(0, context.InputDType(0), std::move(out));
+
+  SymbolicShape scores = out;
+  scores[3] = v ? (*v)[2] : Dim();
+  DType type = context.InputDType(0);
+  DType precision =
+      SoftmaxType(context.node().Int("softmax_precision", 0), type == DType::kDouble ? DType::kDouble : DType::kFloat);
+  ValueFacts body_input{.type = Type::Tensor(precision, std::move(scores))};
+  for (const char* body : {"score_mod", "prob_mod"})
+    if (context.node().Has(body)) context.InferSubgraph(body, std::span(&body_input, 1));
+  context.SetOutput(0, type, std::move(out));
 }
 
 }  // namespace

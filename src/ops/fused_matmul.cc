@@ -10,7 +10,7 @@ static void InferFusedMatMul(InferContext& context) {
   const SymbolicShape* b = context.InputShape(1);
   if (!a || !b || a->empty() || b->size() != 2) return context.SetOutput(0, DType::kFloat);
   SymbolicShape shape = *a;
-  shape.back() = (*b)[1];
+  shape.back() = (*b)[context.node().Int("transB", 0) ? 0 : 1];
   context.SetOutput(0, DType::kFloat, std::move(shape));
 }
 
@@ -18,13 +18,17 @@ static void InferFusedMatMul(InferContext& context) {
 static void ComputeFusedMatMul(OpContext& context) {
   const Tensor& a = context.Input(0);
   const Tensor& b = context.Input(1);
-  Require(a.rank() >= 1 && b.rank() == 2 && a.shape().back() == b.dim(0), "inner sizes differ: ", a.shape(), " × ", b.shape());
+  Require(a.rank() >= 1 && b.rank() == 2, "needs a matrix on the right: ", a.shape(), " × ", b.shape());
+  bool transposed = context.node().Int("transB", 0) != 0;
+  int64_t depth = b.dim(transposed ? 1 : 0), columns = b.dim(transposed ? 0 : 1);
+  Require(a.shape().back() == depth, "inner sizes differ: ", a.shape(), " × ", b.shape());
   Shape shape = a.shape();
-  shape.back() = b.dim(1);
+  shape.back() = columns;
   Tensor& c = context.Output(0, DType::kFloat, shape);
-  int64_t depth = b.dim(0), columns = b.dim(1), rows = a.shape().CountBetween(0, a.rank() - 1);
+  int64_t rows = a.shape().CountBetween(0, a.rank() - 1);
   Tensor packed(DType::kFloat, {PackedSize(depth, columns)});
-  PackMatrix(b.Data<float>(), depth, columns, columns, 1, packed.MutableData<float>());
+  PackMatrix(b.Data<float>(), depth, columns, transposed ? 1 : columns, transposed ? depth : 1,
+             packed.MutableData<float>());
   GemmEpilogue epilogue;
   if (const Tensor* bias = context.OptionalInput(2)) epilogue.bias = bias->Data<float>();
   if (const Tensor* residual = context.OptionalInput(3)) epilogue.residual = residual->Data<float>();

@@ -51,8 +51,8 @@ void InferGatherND(InferContext& context) {
   size_t batch_dims = BatchDims(context.node(), data->size(), indices->size());
   const Dim& tuple = indices->back();
   if (!tuple.known()) return context.SetOutput(0, dtype);
-  Require(*tuple.value >= 1 && *tuple.value <= static_cast<int64_t>(data->size() - batch_dims), "index tuples of length ",
-          *tuple.value, " do not fit data of shape ", *data);
+  Require(*tuple.value >= 1 && *tuple.value <= static_cast<int64_t>(data->size() - batch_dims),
+          "index tuples of length ", *tuple.value, " do not fit data of shape ", *data);
   SymbolicShape shape(indices->begin(), indices->end() - 1);
   shape.insert(shape.end(), data->begin() + static_cast<ptrdiff_t>(batch_dims) + *tuple.value, data->end());
   context.SetOutput(0, dtype, std::move(shape));

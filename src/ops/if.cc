@@ -20,17 +20,27 @@ Type EitherType(const Type& a, const Type& b) {
   return Union(a_optional ? a : Type::OptionalOf(a), b_optional ? b : Type::OptionalOf(b));
 }
 
+// A branch that is never taken may contradict the shapes at hand: that is why it is not taken.
+void InferUntaken(InferContext& context, std::string_view branch) {
+  try {
+    context.InferSubgraph(branch, {});
+  } catch (const Error&) {
+  }
+}
+
 void InferIf(InferContext& context) {
+  const Tensor* condition = context.InputConstant(0);
+  if (condition && condition->dtype() == DType::kBool && condition->size() == 1) {
+    bool taken = *condition->Data<bool>();
+    std::vector<ValueFacts> facts = context.InferSubgraph(taken ? "then_branch" : "else_branch", {});
+    InferUntaken(context, taken ? "else_branch" : "then_branch");
+    for (size_t i = 0; i < facts.size(); ++i) context.SetOutputFacts(i, std::move(facts[i]));
+    return;
+  }
   std::vector<ValueFacts> then_facts = context.InferSubgraph("then_branch", {});
   std::vector<ValueFacts> else_facts = context.InferSubgraph("else_branch", {});
-  const Tensor* condition = context.InputConstant(0);
-  bool decided = condition && condition->dtype() == DType::kBool && condition->size() == 1;
-  for (size_t i = 0; i < context.output_count() && i < then_facts.size() && i < else_facts.size(); ++i) {
-    if (decided)
-      context.SetOutputFacts(i, *condition->Data<bool>() ? then_facts[i] : else_facts[i]);
-    else
-      context.SetOutput(i, EitherType(then_facts[i].type, else_facts[i].type));
-  }
+  for (size_t i = 0; i < then_facts.size() && i < else_facts.size(); ++i)
+    context.SetOutput(i, EitherType(then_facts[i].type, else_facts[i].type));
 }
 
 }  // namespace

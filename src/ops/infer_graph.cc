@@ -1,5 +1,7 @@
 #include "ops/infer_graph.h"
 
+#include <algorithm>
+
 #include "ops/evaluate.h"
 #include "ops/operator.h"
 
@@ -41,7 +43,7 @@ class Inference {
       if (!initializer.problem.empty() || !initializer.tensor.defined()) continue;
       const Tensor& tensor = initializer.tensor;
       // Straight from a file a tensor may lie at any address; a prepared model's never does.
-      if (tensor.IsAligned(16))
+      if (tensor.IsAligned(static_cast<size_t>(std::clamp(BitWidth(tensor.dtype()) / 8, 1, 8))))
         values[initializer.name] = FactsOf(tensor);
       else if (tensor.size() <= options_.largest_computed)
         values[initializer.name] = FactsOf(tensor.Clone());
@@ -91,13 +93,17 @@ class Inference {
   bool IsComputable(const Operator& op, const std::vector<const ValueFacts*>& inputs,
                     const std::vector<ValueFacts>& outputs) const {
     if (op.is_random || op.has_subgraphs || outputs.empty()) return false;
-    for (const ValueFacts* input : inputs)
-      if (input && !input->constant) return false;
+    int64_t input_size = 0;
+    for (const ValueFacts* input : inputs) {
+      if (!input) continue;
+      if (!input->constant) return false;
+      input_size += input->constant->size();
+    }
     for (const ValueFacts& output : outputs) {
-      if (output.constant) return false;
-      if (!output.type.is_tensor() || !output.type.shape) return false;
-      std::optional<Shape> shape = ToConcrete(*output.type.shape);
-      if (!shape || shape->ElementCount() > options_.largest_computed) return false;
+      if (output.constant || !output.type.is_tensor()) return false;
+      std::optional<Shape> shape = output.type.shape ? ToConcrete(*output.type.shape) : std::nullopt;
+      // A size that only the values tell (NonZero, Unique …) is never far from that of the inputs.
+      if (shape ? shape->ElementCount() > options_.largest_computed : input_size > options_.largest_computed) return false;
     }
     return true;
   }

@@ -1,3 +1,4 @@
+#include "ops/infer_graph.h"
 #include "ops/operator.h"
 #include "ops/support/indices.h"
 #include "ops/support/infer.h"
@@ -16,8 +17,8 @@ void ComputeLoop(OpContext& context) {
   constexpr size_t kFirstCarried = 2;
   Subgraph& body = context.subgraph("body");
   size_t carried = context.input_count() > kFirstCarried ? context.input_count() - kFirstCarried : 0;
-  Require(body.input_count() == kFirstCarried + carried, "the body takes ", body.input_count(), " inputs, the node gives ",
-          kFirstCarried + carried);
+  Require(body.input_count() == kFirstCarried + carried, "the body takes ", body.input_count(),
+          " inputs, the node gives ", kFirstCarried + carried);
   Require(body.output_count() >= 1 + carried && body.output_count() - 1 == context.output_count(), "the body has ",
           body.output_count(), " outputs, the node ", context.output_count(), " and ", carried, " values are carried");
   bool has_trips = context.Has(0), has_condition = context.Has(1);
@@ -31,7 +32,8 @@ void ComputeLoop(OpContext& context) {
   for (int64_t trip = 0; trip < trips && goes_on; ++trip) {
     context.CheckCancelled();
     if (trip >= limit)
-      Fail(ErrorCode::kLimit, "the loop has run ", limit, " times without ending; raise max_iterations if that is meant");
+      Fail(ErrorCode::kLimit, "the loop has run ", limit,
+           " times without ending; raise max_iterations if that is meant");
     inputs[0] = Tensor::Scalar(trip);
     inputs[1] = Tensor::Scalar(goes_on);
     std::vector<Value> outputs = body.Run(inputs);
@@ -61,7 +63,7 @@ void InferLoop(InferContext& context) {
   std::vector<ValueFacts> facts = SettleCarriedTypes(carried, 1, [&](const std::vector<Type>& types) {
     std::vector<ValueFacts> inputs(kFirstCarried);
     inputs[0].type = Type::Tensor(DType::kInt64, SymbolicShape{});
-    inputs[1].type = Type::Tensor(DType::kBool, SymbolicShape{});
+    inputs[1] = FactsOf(Tensor::Scalar(true));  // or the body would not run
     for (const Type& type : types) inputs.push_back({.type = type});
     return context.InferSubgraph("body", inputs);
   });

@@ -14,8 +14,7 @@ struct Box {
 };
 
 Box ReadBox(const float* box, bool is_centered) {
-  if (is_centered)
-    return {box[0] - box[2] / 2, box[1] - box[3] / 2, box[0] + box[2] / 2, box[1] + box[3] / 2};
+  if (is_centered) return {box[0] - box[2] / 2, box[1] - box[3] / 2, box[0] + box[2] / 2, box[1] + box[3] / 2};
   return {std::min(box[1], box[3]), std::min(box[0], box[2]), std::max(box[1], box[3]), std::max(box[0], box[2])};
 }
 
@@ -42,9 +41,11 @@ std::optional<float> OptionalFloat(const OpContext& context, size_t i, const cha
 
 Limits ReadLimits(const OpContext& context) {
   Limits limits;
-  if (context.Has(2)) limits.most_boxes = std::max<int64_t>(0, IntegerScalar(context.Input(2), "max_output_boxes_per_class"));
+  if (context.Has(2))
+    limits.most_boxes = std::max<int64_t>(0, IntegerScalar(context.Input(2), "max_output_boxes_per_class"));
   limits.overlap = OptionalFloat(context, 3, "iou_threshold").value_or(0);
-  Require(limits.overlap >= 0 && limits.overlap <= 1, "iou_threshold ", double{limits.overlap}, " is not within 0 and 1");
+  Require(limits.overlap >= 0 && limits.overlap <= 1, "iou_threshold ", double{limits.overlap},
+          " is not within 0 and 1");
   limits.score = OptionalFloat(context, 4, "score_threshold");
   return limits;
 }
@@ -73,7 +74,8 @@ void ComputeNonMaxSuppression(OpContext& context) {
   const Tensor& scores = context.Input(1);
   bool fits = boxes.rank() == 3 && boxes.dim(2) == 4 && scores.rank() == 3 && scores.dim(0) == boxes.dim(0) &&
               scores.dim(2) == boxes.dim(1);
-  Require(fits, "boxes must be [batch, n, 4] and scores [batch, classes, n], they are ", boxes.shape(), " and ", scores.shape());
+  Require(fits, "boxes must be [batch, n, 4] and scores [batch, classes, n], they are ", boxes.shape(), " and ",
+          scores.shape());
   int64_t is_centered = context.node().Int("center_point_box", 0);
   Require(is_centered == 0 || is_centered == 1, "center_point_box must be 0 or 1, is ", is_centered);
   Limits limits = ReadLimits(context);
@@ -81,11 +83,13 @@ void ComputeNonMaxSuppression(OpContext& context) {
   std::vector<int64_t> selected;
   for (int64_t batch = 0; batch < batches && limits.most_boxes > 0; ++batch) {
     std::vector<Box> corners;
-    for (int64_t i = 0; i < count; ++i) corners.push_back(ReadBox(boxes.Data<float>() + (batch * count + i) * 4, is_centered != 0));
+    for (int64_t i = 0; i < count; ++i)
+      corners.push_back(ReadBox(boxes.Data<float>() + (batch * count + i) * 4, is_centered != 0));
     for (int64_t kind = 0; kind < classes; ++kind) {
       context.CheckCancelled();
       const float* class_scores = scores.Data<float>() + (batch * classes + kind) * count;
-      for (int64_t box : SelectBoxes(corners, class_scores, limits)) selected.insert(selected.end(), {batch, kind, box});
+      for (int64_t box : SelectBoxes(corners, class_scores, limits))
+        selected.insert(selected.end(), {batch, kind, box});
     }
   }
   Tensor& out = context.Output(0, DType::kInt64, {static_cast<int64_t>(selected.size() / 3), 3});

@@ -26,7 +26,9 @@ std::vector<int64_t> AsInt64(const Tensor& tensor) {
   return values;
 }
 
-size_t OneHotAxis(const Node& node, size_t indices_rank) { return NormalizeAxis(node.Int("axis", -1), indices_rank + 1); }
+size_t OneHotAxis(const Node& node, size_t indices_rank) {
+  return NormalizeAxis(node.Int("axis", -1), indices_rank + 1);
+}
 
 void ComputeOneHot(OpContext& context) {
   const Tensor& indices = context.Input(0);

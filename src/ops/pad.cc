@@ -39,9 +39,10 @@ std::vector<Ends> EndsOfAxes(const OpContext& context, size_t rank) {
 
 int64_t PaddedLength(int64_t length, const Ends& ends, size_t axis) {
   int64_t padded;
-  bool overflows = __builtin_add_overflow(length, ends.before, &padded) || __builtin_add_overflow(padded, ends.after, &padded);
-  Require(!overflows && padded >= 0 && ends.before > INT64_MIN && ends.after > INT64_MIN, "axis ", axis, " of size ", length, " cannot be padded by ", ends.before, " and ",
-          ends.after);
+  bool overflows =
+      __builtin_add_overflow(length, ends.before, &padded) || __builtin_add_overflow(padded, ends.after, &padded);
+  Require(!overflows && padded >= 0 && ends.before > INT64_MIN && ends.after > INT64_MIN, "axis ", axis, " of size ",
+          length, " cannot be padded by ", ends.before, " and ", ends.after);
   return padded;
 }
 

@@ -46,7 +46,8 @@ using RangeTypes = TypeList<float, double, int16_t, int32_t, int64_t>;
 void CheckScalars(const Tensor* const (&inputs)[3]) {
   for (const Tensor* input : inputs) {
     Require(input->size() == 1, "start, limit and delta must be single numbers, one has shape ", input->shape());
-    Require(input->dtype() == inputs[0]->dtype(), "start is ", inputs[0]->dtype(), ", limit or delta is ", input->dtype());
+    Require(input->dtype() == inputs[0]->dtype(), "start is ", inputs[0]->dtype(), ", limit or delta is ",
+            input->dtype());
   }
 }
 

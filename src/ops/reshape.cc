@@ -7,8 +7,8 @@
 namespace ferry {
 namespace {
 
-// The shape that the request asks for, -1 still in place; `cancelled` gets the axes whose empty dimension is copied from
-// the data: they stand on both sides and leave the -1 determined.
+// The shape that the request asks for, -1 still in place; `cancelled` gets the axes whose empty dimension is copied
+// from the data: they stand on both sides and leave the -1 determined.
 Shape CopyZeros(Shape shape, const Shape& data, bool allow_zero, std::vector<bool>& cancelled) {
   std::optional<size_t> open;
   bool has_zero = false;
@@ -52,8 +52,9 @@ void ComputeReshape(OpContext& context) {
 // Takes a name that is in both lists out of both: it stands for the same factor above and below.
 void CancelNames(SymbolicShape& above, SymbolicShape& below) {
   for (auto it = below.begin(); it != below.end();) {
-    auto same = it->named() ? std::find_if(above.begin(), above.end(), [&](const Dim& dim) { return SameDim(dim, *it); })
-                            : above.end();
+    auto same = it->named()
+                    ? std::find_if(above.begin(), above.end(), [&](const Dim& dim) { return SameDim(dim, *it); })
+                    : above.end();
     if (same == above.end()) {
       ++it;
     } else {
@@ -87,11 +88,12 @@ void InferReshape(InferContext& context) {
   size_t unknown_count = 0;
   for (size_t axis = 0; axis < wanted->size(); ++axis) {
     Dim dim = (*wanted)[axis];
-    if (dim.known() && *dim.value < -1) Fail(ErrorCode::kInvalidModel, "the new shape ", *wanted, " has a dimension below -1");
+    if (dim.known() && *dim.value < -1)
+      Fail(ErrorCode::kInvalidModel, "the new shape ", *wanted, " has a dimension below -1");
     if (dim.known() && *dim.value == 0 && !allow_zero) {
       if (data && axis >= data->size())
-        Fail(ErrorCode::kInvalidModel, "dimension ", axis, " of the new shape ", *wanted, " is to be copied from shape ",
-             *data, ", which has no such axis");
+        Fail(ErrorCode::kInvalidModel, "dimension ", axis, " of the new shape ", *wanted,
+             " is to be copied from shape ", *data, ", which has no such axis");
       dim = data ? (*data)[axis] : Dim();
       unknown_count += !data;
     } else if (dim.unknown() || (dim.known() && *dim.value == -1)) {

@@ -20,7 +20,8 @@ static void ComputeReverseSequence(OpContext& context) {
   WriteMoved(context, 0, x.dtype(), x.shape(), [&](Tensor& out) {
     for (int64_t b = 0; b < batch; ++b) {
       int64_t count = counts[static_cast<size_t>(b)], base = b * batch_stride;
-      Require(count >= 0 && count <= steps, "sequence length ", count, " of sample ", b, " is not within 0 and ", steps);
+      Require(count >= 0 && count <= steps, "sequence length ", count, " of sample ", b, " is not within 0 and ",
+              steps);
       if (count > 0)
         CopyStrided(context, from, base + (count - 1) * time_stride, out, base,
                     {{count, -time_stride, time_stride}, {inner, 1, 1}});

@@ -35,12 +35,16 @@ struct Scanned {
   bool reversed;
 
   int64_t length() const { return elements.dim(axis); }
-  Tensor At(const OpContext& context, int64_t step) const {
-    int64_t position = reversed ? length() - 1 - step : step;
-    int64_t outer = elements.shape().CountBetween(0, axis), inner = elements.shape().CountBetween(axis + 1, elements.rank());
+  Shape PartShape() const {
     Shape shape = elements.shape();
     shape.erase(axis);
-    Tensor part(elements.dtype(), shape);
+    return shape;
+  }
+  Tensor At(const OpContext& context, int64_t step) const {
+    int64_t position = reversed ? length() - 1 - step : step;
+    int64_t outer = elements.shape().CountBetween(0, axis),
+            inner = elements.shape().CountBetween(axis + 1, elements.rank());
+    Tensor part(elements.dtype(), PartShape());
     CopyStrided(context, elements, position * inner, part, 0, {{outer, length() * inner, inner}, {inner, 1, 1}});
     return IsPacked(dtype) ? Tensor::Pack(dtype, part) : part;
   }
@@ -74,6 +78,9 @@ void ComputeScan(OpContext& context) {
   std::vector<StackedOutput> stacked(body.output_count() - states);
   std::vector<int64_t> axes = PerScan(node, "scan_output_axes", stacked.size());
   std::vector<int64_t> directions = Directions(node, "scan_output_directions", stacked.size());
+  int64_t limit = context.services().max_iterations;
+  if (scanned[0].length() > limit)
+    Fail(ErrorCode::kLimit, "the scan has ", scanned[0].length(), " steps, more than max_iterations, ", limit);
   for (int64_t step = 0; step < scanned[0].length(); ++step) {
     context.CheckCancelled();
     for (size_t i = 0; i < scan_inputs; ++i) inputs[states + i] = scanned[i].At(context, step);
@@ -81,6 +88,9 @@ void ComputeScan(OpContext& context) {
     for (size_t i = 0; i < states; ++i) inputs[i] = std::move(outputs[i]);
     for (size_t i = 0; i < stacked.size(); ++i) stacked[i].Add(std::move(outputs[states + i]));
   }
+  // Parts that say what the body would have been given.
+  for (size_t i = 0; i < scan_inputs && scanned[0].length() == 0; ++i)
+    inputs[states + i] = Tensor(scanned[i].dtype, scanned[i].PartShape());
   for (size_t i = 0; i < stacked.size(); ++i) {
     if (stacked[i].empty())
       WriteEmptyStack(context, states + i, axes[i], inputs, states + i);

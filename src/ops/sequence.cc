@@ -10,7 +10,8 @@ DType SequenceType(const Node& node) { return TypeAttribute(node, "dtype", DType
 // A position in [-count, count + extra) counted from the front.
 size_t CheckedPosition(const Tensor& tensor, size_t count, int64_t extra) {
   int64_t position = IntegerScalar(tensor, "position"), size = static_cast<int64_t>(count);
-  Require(position >= -size && position < size + extra, "position ", position, " is out of range for a sequence of ", size);
+  Require(position >= -size && position < size + extra, "position ", position, " is out of range for a sequence of ",
+          size);
   return static_cast<size_t>(position < 0 ? position + size : position);
 }
 

@@ -13,8 +13,8 @@ void ComputeSequenceMap(OpContext& context) {
   }
   Require(body.input_count() == context.input_count(), "the body takes ", body.input_count(), " inputs, the node has ",
           context.input_count());
-  Require(body.output_count() == context.output_count(), "the body has ", body.output_count(), " outputs, the node has ",
-          context.output_count());
+  Require(body.output_count() == context.output_count(), "the body has ", body.output_count(),
+          " outputs, the node has ", context.output_count());
   std::vector<Sequence> results(body.output_count());
   std::vector<Value> inputs(context.input_count());
   for (size_t sample = 0; sample < length; ++sample) {

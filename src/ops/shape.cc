@@ -13,7 +13,9 @@ struct AxisRange {
 
 AxisRange SelectedAxes(const Node& node, size_t rank) {
   auto signed_rank = static_cast<int64_t>(rank);
-  auto clamped = [&](int64_t axis) { return std::clamp<int64_t>(axis < 0 ? axis + signed_rank : axis, 0, signed_rank); };
+  auto clamped = [&](int64_t axis) {
+    return std::clamp<int64_t>(axis < 0 ? axis + signed_rank : axis, 0, signed_rank);
+  };
   int64_t begin = clamped(node.Int("start", 0)), end = clamped(node.Int("end", signed_rank));
   return {static_cast<size_t>(begin), static_cast<size_t>(std::max(begin, end))};
 }

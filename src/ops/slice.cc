@@ -95,7 +95,9 @@ void InferSlice(InferContext& context) {
   DType dtype = context.InputDType(0);
   if (!data) return context.SetOutput(0, dtype);
   std::optional<SymbolicShape> starts = ElementsOf(context, 1), ends = ElementsOf(context, 2);
-  std::optional<size_t> count = starts ? std::optional(starts->size()) : ends ? std::optional(ends->size()) : ListLength(context, 1);
+  std::optional<size_t> count = starts ? std::optional(starts->size())
+                                : ends ? std::optional(ends->size())
+                                       : ListLength(context, 1);
   std::optional<std::vector<int64_t>> axes, steps;
   if (context.Has(3)) axes = context.InputInts(3);
   if (!count && axes) count = axes->size();
@@ -120,7 +122,8 @@ void InferSlice(InferContext& context) {
   if (!elements || data->size() != 1 || !all_known) return;
   Taken taken = TakenAlong(static_cast<int64_t>(elements->size()), *(*starts)[0].value, *(*ends)[0].value, (*steps)[0]);
   SymbolicShape kept;
-  for (int64_t k = 0; k < taken.count; ++k) kept.push_back((*elements)[static_cast<size_t>(taken.begin + k * taken.step)]);
+  for (int64_t k = 0; k < taken.count; ++k)
+    kept.push_back((*elements)[static_cast<size_t>(taken.begin + k * taken.step)]);
   context.SetOutputElements(0, std::move(kept));
 }
 

@@ -66,7 +66,8 @@ void InferSplitToSequence(InferContext& context) {
   size_t axis = NormalizeAxis(context.node().Int("axis", 0), data->size());
   SymbolicShape shape = *data;
   shape[axis] = CommonLength(context, shape[axis]);
-  if (!context.Has(1) && context.node().Int("keepdims", 1) == 0) shape.erase(shape.begin() + static_cast<ptrdiff_t>(axis));
+  if (!context.Has(1) && context.node().Int("keepdims", 1) == 0)
+    shape.erase(shape.begin() + static_cast<ptrdiff_t>(axis));
   context.SetOutput(0, Type::SequenceOf(Type::Tensor(dtype, std::move(shape))));
 }
 

@@ -18,7 +18,8 @@ CaseChange ReadCaseChange(const Node& node) {
 
 void ComputeStringNormalizer(OpContext& context) {
   const Tensor& x = context.Input(0);
-  Require(x.rank() == 1 || (x.rank() == 2 && x.dim(0) == 1), "the input must have shape [C] or [1, C], has ", x.shape());
+  Require(x.rank() == 1 || (x.rank() == 2 && x.dim(0) == 1), "the input must have shape [C] or [1, C], has ",
+          x.shape());
   CaseChange change = ReadCaseChange(context.node());
   bool case_sensitive = context.node().Int("is_case_sensitive", 0) != 0;
   std::unordered_set<std::string> stopwords;
@@ -28,7 +29,9 @@ void ComputeStringNormalizer(OpContext& context) {
   std::vector<std::string> kept;
   for (const std::string& word : x.Span<std::string>()) {
     if (!stopwords.empty() && stopwords.count(case_sensitive ? word : LowerCase(word))) continue;
-    kept.push_back(change == CaseChange::kNone ? word : change == CaseChange::kLower ? LowerCase(word) : UpperCase(word));
+    kept.push_back(change == CaseChange::kNone    ? word
+                   : change == CaseChange::kLower ? LowerCase(word)
+                                                  : UpperCase(word));
   }
   if (kept.empty()) kept.emplace_back();
   auto count = static_cast<int64_t>(kept.size());

@@ -10,7 +10,8 @@ namespace ferry {
 namespace {
 
 // Where the update of each sample starts, in range of the cache.
-std::vector<int64_t> WriteStarts(const OpContext& context, int64_t batch, int64_t longest, int64_t length, bool circular) {
+std::vector<int64_t> WriteStarts(const OpContext& context, int64_t batch, int64_t longest, int64_t length,
+                                 bool circular) {
   std::vector<int64_t> starts(static_cast<size_t>(batch));
   const Tensor* given = context.OptionalInput(2);
   if (given) {
@@ -38,7 +39,8 @@ void ComputeTensorScatter(OpContext& context) {
   bool fits = update.rank() == cache.rank();
   for (size_t a = 0; fits && a < cache.rank(); ++a)
     fits = a == axis ? update.dim(a) <= cache.dim(a) : update.dim(a) == cache.dim(a);
-  Require(fits, "an update of shape ", update.shape(), " does not fit a cache of shape ", cache.shape(), " on axis ", axis);
+  Require(fits, "an update of shape ", update.shape(), " does not fit a cache of shape ", cache.shape(), " on axis ",
+          axis);
 
   int64_t batch = cache.dim(0), longest = cache.dim(axis), length = update.dim(axis);
   std::vector<int64_t> starts = WriteStarts(context, batch, longest, length, mode == "circular");

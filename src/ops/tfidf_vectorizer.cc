@@ -55,7 +55,8 @@ std::vector<int64_t> PoolTokens(const Node& node, NGramTree& tree) {
   if (has_ints) return node.Ints("pool_int64s");
   std::vector<int64_t> tokens;
   for (const std::string& text : node.Strings("pool_strings"))
-    tokens.push_back(tree.token_of_string.try_emplace(text, static_cast<int64_t>(tree.token_of_string.size())).first->second);
+    tokens.push_back(
+        tree.token_of_string.try_emplace(text, static_cast<int64_t>(tree.token_of_string.size())).first->second);
   return tokens;
 }
 
@@ -68,7 +69,8 @@ Vectorizer Build(const Node& node) {
           " are not a range of positive numbers");
   Require(made.most_skipped >= 0, "max_skip_count ", made.most_skipped, " is negative or missing");
   std::string mode = node.String("mode", "");
-  Require(mode == "TF" || mode == "IDF" || mode == "TFIDF", "mode '", Printable(mode), "' is not one of TF, IDF, TFIDF");
+  Require(mode == "TF" || mode == "IDF" || mode == "TFIDF", "mode '", Printable(mode),
+          "' is not one of TF, IDF, TFIDF");
   made.weighting = mode == "TF" ? Weighting::kTf : mode == "IDF" ? Weighting::kIdf : Weighting::kTfIdf;
   made.width = OutputWidth(node);
   made.columns = node.Ints("ngram_indexes");
@@ -98,7 +100,8 @@ Vectorizer Build(const Node& node) {
 std::vector<int64_t> RowTokens(const Vectorizer& vectorizer, const Tensor& x, int64_t begin, int64_t count) {
   std::vector<int64_t> tokens;
   if (!vectorizer.has_strings) {
-    Require(x.dtype() == DType::kInt64 || x.dtype() == DType::kInt32, "the pool has integers, the input is ", x.dtype());
+    Require(x.dtype() == DType::kInt64 || x.dtype() == DType::kInt32, "the pool has integers, the input is ",
+            x.dtype());
     for (int64_t i = begin; i < begin + count; ++i)
       tokens.push_back(x.dtype() == DType::kInt64 ? x.Data<int64_t>()[i] : x.Data<int32_t>()[i]);
     return tokens;
@@ -125,7 +128,8 @@ std::vector<int64_t> CountNGrams(const Vectorizer& vectorizer, const std::vector
         if (found == next.end()) break;
         at = found->second;
         int64_t ngram = vectorizer.tree.branches[at].ngram;
-        if (ngram >= 0 && size >= vectorizer.shortest && (size > 1 || distance == 1)) ++counts[static_cast<size_t>(ngram)];
+        if (ngram >= 0 && size >= vectorizer.shortest && (size > 1 || distance == 1))
+          ++counts[static_cast<size_t>(ngram)];
       }
     }
   }
@@ -146,7 +150,8 @@ void ComputeTfIdfVectorizer(OpContext& context) {
       if (counts[ngram] == 0) continue;
       bool is_weighted = vectorizer->weighting != Weighting::kTf && !vectorizer->weights.empty();
       float count = vectorizer->weighting == Weighting::kIdf ? 1.0f : static_cast<float>(counts[ngram]);
-      out[row * vectorizer->width + vectorizer->columns[ngram]] += is_weighted ? count * vectorizer->weights[ngram] : count;
+      out[row * vectorizer->width + vectorizer->columns[ngram]] +=
+          is_weighted ? count * vectorizer->weights[ngram] : count;
     }
   }
 }

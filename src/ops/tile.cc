@@ -33,13 +33,15 @@ void InferTile(InferContext& context) {
     return rank ? context.SetOutput(0, dtype, UnknownShape(*rank)) : context.SetOutput(0, dtype);
   }
   if (!repeats) return context.SetOutput(0, dtype, UnknownShape(data->size()));
-  Require(repeats->size() == data->size(), "repeats has ", repeats->size(), " numbers, the input has rank ", data->size());
+  Require(repeats->size() == data->size(), "repeats has ", repeats->size(), " numbers, the input has rank ",
+          data->size());
   SymbolicShape shape;
   for (size_t axis = 0; axis < data->size(); ++axis) shape.push_back((*data)[axis] * (*repeats)[axis]);
   context.SetOutput(0, dtype, ShapeFromElements(shape));
 
   std::optional<SymbolicShape> elements = ElementsOf(context, 0);
-  if (!elements || shape.size() != 1 || !shape[0].known() || *shape[0].value > static_cast<int64_t>(kMostKnownElements)) return;
+  if (!elements || shape.size() != 1 || !shape[0].known() || *shape[0].value > static_cast<int64_t>(kMostKnownElements))
+    return;
   SymbolicShape repeated;
   while (!elements->empty() && repeated.size() < static_cast<size_t>(*shape[0].value))
     repeated.insert(repeated.end(), elements->begin(), elements->end());

@@ -20,7 +20,8 @@ struct Candidate {
 void SelectBest(std::vector<Candidate>& candidates, int64_t count) {
   auto end = candidates.begin() + count;
   // A few of many: a heap of the few. Otherwise a partition first.
-  if (count < static_cast<int64_t>(candidates.size()) / 16) return std::partial_sort(candidates.begin(), end, candidates.end());
+  if (count < static_cast<int64_t>(candidates.size()) / 16)
+    return std::partial_sort(candidates.begin(), end, candidates.end());
   if (end != candidates.end()) std::nth_element(candidates.begin(), end, candidates.end());
   std::sort(candidates.begin(), end);
 }

@@ -23,7 +23,8 @@ static void ComputeTrilu(OpContext& context) {
         int64_t diagonal = std::clamp<int64_t>(row % rows + k + (upper ? 0 : 1), 0, cols), place = row * cols;
         int64_t kept = upper ? diagonal : 0, kept_count = upper ? cols - diagonal : diagonal;
         int64_t cleared = upper ? 0 : diagonal;
-        if (from.dtype() == DType::kString || from.raw() != out.raw()) CopyRun(from, place + kept, out, place + kept, kept_count);
+        if (from.dtype() == DType::kString || from.raw() != out.raw())
+          CopyRun(from, place + kept, out, place + kept, kept_count);
         for (int64_t c = cleared; c < cleared + cols - kept_count; ++c) CopyRun(zero, 0, out, place + c, 1);
       }
     });

@@ -113,7 +113,7 @@ std::vector<size_t> NormalizeAxes(std::span<const int64_t> axes, size_t rank) {
 }
 
 int64_t CheckedProduct(int64_t a, int64_t b) {
-  int64_t product;
+  int64_t product = 0;
   Require(a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, &product), "size ", a, " × ", b, " is out of range");
   return product;
 }

@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "onnx/writer.h"
 #include "tests/support/graphs.h"
 
 namespace ferry {
@@ -121,6 +122,20 @@ TEST(Session, ManyThreadsShareOneSession) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(Session, SessionsOnOneFileShareItsWeights) {
+  std::string path = ::testing::TempDir() + "shared_weights.onnx";
+  WriteModel(TwoLayer(), path);
+  auto first = Session::Open(path, {.threads = 1}), second = Session::Open(path, {.threads = 2});
+  EXPECT_EQ(&first->model(), &second->model());
+  // A file that was written again is another model.
+  Model changed = TwoLayer();
+  changed.graph.initializers[1] = MakeStored("b", Floats({0, 0, 0, 0}, {4}).Reshaped({4}).Rows(0, 3));
+  changed.doc = "changed";
+  WriteModel(changed, path);
+  EXPECT_NE(&Session::Open(path)->model(), &first->model());
+  EXPECT_EQ(ToFloats(first->Run(std::vector<NamedValue>{{"x", Floats({1, 1}, {1, 2})}})[0]), (std::vector<float>{5, 0, 10}));
 }
 
 TEST(Session, BodiesSeeOuterValues) {

@@ -40,7 +40,8 @@ TEST(CheckerCorpus, EveryFaultIsFoundWhereItIs) {
   for (const Case& c : cases) {
     SCOPED_TRACE(c.file);
     std::vector<Problem> problems = CheckModel(ReadModel(Folder() + c.file));
-    if (c.rule == "valid") {
+    bool sound_structure = c.rule == "valid" || c.rule.rfind("inference.", 0) == 0;
+    if (sound_structure) {
       EXPECT_TRUE(problems.empty()) << Listing(problems);
       continue;
     }

@@ -86,6 +86,21 @@ TEST_F(ExternalData, SubfoldersAndLinksThatStayInsideAreFine) {
   EXPECT_EQ(ProblemAt("sub/up_and_down"), "");
 }
 
+// As caches of downloaded models lie on disk: links by name to files elsewhere, model and data side by side there.
+TEST_F(ExternalData, LinksBesideTheRealModelAreFineWhenTheModelIsALink) {
+  ReadWith(External({{"location", "data"}}));
+  fs::create_directory(folder_ / "blobs");
+  fs::rename(folder_ / "model/m.onnx", folder_ / "blobs/aaaa");
+  fs::rename(folder_ / "model/data", folder_ / "blobs/bbbb");
+  fs::create_symlink("../blobs/aaaa", folder_ / "model/m.onnx");
+  fs::create_symlink("../blobs/bbbb", folder_ / "model/data");
+  std::string path = (folder_ / "model/m.onnx").string();
+  EXPECT_EQ(ReadModel(path).graph.initializers[0].problem, "");
+  fs::remove(folder_ / "model/data");
+  fs::create_symlink("../secret", folder_ / "model/data");
+  EXPECT_THAT(ReadModel(path).graph.initializers[0].problem, HasSubstr("leads out of the model's folder"));
+}
+
 TEST_F(ExternalData, EntriesThatCannotBeAreNoted) {
   EXPECT_THAT(Problem({}), HasSubstr("without a location"));
   EXPECT_THAT(ProblemAt(""), HasSubstr("without a location"));

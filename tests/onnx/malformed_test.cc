@@ -53,7 +53,7 @@ TEST(Malformed, ArchiveModelsCutAnywhereNeverCrash) {
 TEST(Malformed, FlippedBytesNeverCrash) {
   std::string bytes = SerializeModel(FullModel());
   std::mt19937 random(1);
-  for (int round = 0; round < 20'000; ++round) {
+  for (int round = 0; round < 5'000; ++round) {
     std::string damaged = bytes;
     for (int i = 0; i < 3; ++i) damaged[random() % damaged.size()] = static_cast<char>(random());
     ErrorOfBytes(damaged);
@@ -84,6 +84,12 @@ TEST(Malformed, SaysWhatOtherFilesAre) {
   EXPECT_THAT(ErrorOfBytes("\x11\0\0\0\0\0\0\0{\"a\": 1, \"b\": 22}"s), HasSubstr("safetensors"));
   EXPECT_THAT(ErrorOfBytes(std::string(100, '\0')), HasSubstr("zeros"));
   EXPECT_THAT(ErrorOfBytes("\xf8\x07\x01"), HasSubstr("none of its fields"));
+}
+
+TEST(Malformed, AModelIsNotMistakenForWhatItsProducerIsCalled) {
+  Model model = WeightModel(2);
+  model.producer_name = "ORTModelOptimizer";  // begins where a .ort file has "ORTM"
+  EXPECT_EQ(ErrorOfBytes(SerializeModel(model)), "");
 }
 
 TEST(Malformed, NamesFileByteAndPlace) {
@@ -129,10 +135,10 @@ std::string NestedGraphs(int depth) {
 TEST(Malformed, NestingIsBounded) {
   EXPECT_EQ(ErrorOfBytes(NestedGraphs(60)), "");
   EXPECT_THAT(ErrorOfBytes(NestedGraphs(100)), HasSubstr("nested"));
-  EXPECT_THAT(ErrorOfBytes(NestedGraphs(20'000)), HasSubstr("nested"));
+  EXPECT_THAT(ErrorOfBytes(NestedGraphs(2'000)), HasSubstr("nested"));
 
   std::string type;
-  for (int i = 0; i < 50'000; ++i) {
+  for (int i = 0; i < 3'000; ++i) {
     Encoder out;
     out.Message(onnx::type_field::kSequence, [&] { out.Bytes(onnx::type_field::kElementType, type); });
     type = out.ToString();

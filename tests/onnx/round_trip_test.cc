@@ -143,11 +143,12 @@ TEST(RoundTrip, OnnxPythonReadsTheSame) {
     GTEST_SKIP() << "onnx for Python is not installed";
   TempFolder folder;
   std::string list;
-  size_t count = 0;
-  for (const fs::path& path : ArchiveModels()) {
-    fs::path ours = folder / (std::to_string(count++) + ".onnx");
+  std::vector<fs::path> models = ArchiveModels();
+  for (size_t i = 0; i < models.size(); i += 4) {
+    const fs::path& path = models[i];
+    fs::path ours = folder / (std::to_string(i) + ".onnx");
     Model model = ReadModel(path.string());
-    if (count % 16 == 0)
+    if (i % 16 == 0)
       WriteModel(model, ours.string(), {.external = WriteOptions::External::kAlways});
     else
       WriteText(ours, SerializeModel(model));

@@ -36,16 +36,19 @@ TEST(Loop, CarriesValuesThatChangeTheirShape) {
 }
 
 TEST(Loop, WithoutATripGivesTheStartAndEmptyStacks) {
-  auto out = RunNode(GrowingLoop(), {Tensor::Scalar(int64_t{5}), Tensor::Scalar(false), Tensor::FromVector<int64_t>({7})});
+  auto out =
+      RunNode(GrowingLoop(), {Tensor::Scalar(int64_t{5}), Tensor::Scalar(false), Tensor::FromVector<int64_t>({7})});
   EXPECT_EQ(Elements<int64_t>(out[0]), (Ints{7}));
   EXPECT_EQ(out[1].tensor().shape(), Shape{0});
   EXPECT_EQ(out[1].tensor().dtype(), DType::kInt64);
-  EXPECT_EQ(Elements<int64_t>(RunNode(GrowingLoop(), {Tensor::Scalar(int64_t{-5}), Value(), Tensor::FromVector<int64_t>({7})})[0]), (Ints{7}));
+  EXPECT_EQ(Elements<int64_t>(
+                RunNode(GrowingLoop(), {Tensor::Scalar(int64_t{-5}), Value(), Tensor::FromVector<int64_t>({7})})[0]),
+            (Ints{7}));
 }
 
 TEST(Loop, StopsAtTheLimitAndWhenCancelled) {
-  auto body = Body({MakeInfo("i", DType::kInt64, {}), MakeInfo("c", DType::kBool, {})}, {MakeNode("Identity", {"c"}, {"d"})},
-                   {MakeInfo("d", DType::kBool)});
+  auto body = Body({MakeInfo("i", DType::kInt64, {}), MakeInfo("c", DType::kBool, {})},
+                   {MakeNode("Identity", {"c"}, {"d"})}, {MakeInfo("d", DType::kBool)});
   Node node = MakeNode("Loop", {"", "cond"}, {}, {{"body", body}});
   Value go = Tensor::Scalar(true);
   std::vector<const Value*> inputs{nullptr, &go};
@@ -58,8 +61,8 @@ TEST(Loop, StopsAtTheLimitAndWhenCancelled) {
 }
 
 TEST(Loop, InfersOnlyWhatHoldsForEveryTrip) {
-  Model model = MakeModel({MakeInfo("start", DType::kInt64, {1})}, {GrowingLoop()}, {MakeInfo("grown"), MakeInfo("steps")},
-                          {MakeStored("trips", Tensor::Scalar(int64_t{3}))});
+  Model model = MakeModel({MakeInfo("start", DType::kInt64, {1})}, {GrowingLoop()},
+                          {MakeInfo("grown"), MakeInfo("steps")}, {MakeStored("trips", Tensor::Scalar(int64_t{3}))});
   model.graph.nodes[0].inputs[1] = "";
   GraphFacts facts = InferGraph(model.graph, {});
   EXPECT_EQ(ToText(facts.Find("grown")->type), "int64[?]");
@@ -68,8 +71,8 @@ TEST(Loop, InfersOnlyWhatHoldsForEveryTrip) {
 
 TEST(Scan, WalksAxesInBothDirections) {
   auto body = Body({MakeInfo("sum", DType::kInt64), MakeInfo("x", DType::kInt64)},
-                   {MakeNode("Concat", {"sum", "x"}, {"next_all"}, {{"axis", int64_t{0}}}), MakeNode("Identity", {"x"}, {"y"}),
-                    MakeNode("Identity", {"sum"}, {"next"})},
+                   {MakeNode("Concat", {"sum", "x"}, {"next_all"}, {{"axis", int64_t{0}}}),
+                    MakeNode("Identity", {"x"}, {"y"}), MakeNode("Identity", {"sum"}, {"next"})},
                    {MakeInfo("next", DType::kInt64), MakeInfo("y", DType::kInt64)});
   Node node = MakeNode("Scan", {"start", "xs"}, {"end", "ys"},
                        {{"body", body},
@@ -97,13 +100,17 @@ TEST(Scan, RefusesOutputsThatChangeTheirShape) {
                    {MakeNode("Concat", {"v", "v"}, {"w"}, {{"axis", int64_t{0}}}), MakeNode("Identity", {"v"}, {"y"})},
                    {MakeInfo("w", DType::kInt64), MakeInfo("y", DType::kInt64)});
   Node node = MakeNode("Scan", {"start", "xs"}, {"end", "ys"}, {{"body", body}, {"num_scan_inputs", int64_t{1}}});
-  EXPECT_THAT(ErrorOf([&] { RunNode(node, {Tensor::FromVector<int64_t>({0}), Tensor::FromVector<int64_t>({1, 2})}); }),
+  EXPECT_THAT(ErrorOf([&] {
+                RunNode(node, {Tensor::FromVector<int64_t>({0}), Tensor::FromVector<int64_t>({1, 2})});
+              }),
               HasSubstr("in iteration 1"));
 }
 
 TEST(If, JoinsWhatBothBranchesGive) {
   auto branch = [](const char* name, int64_t rows) {
-    Model model = MakeModel({}, {MakeNode("Constant", {}, {name}, {{"value_ints", Ints(static_cast<size_t>(rows), 1)}})}, {MakeInfo(name, DType::kInt64)});
+    Model model =
+        MakeModel({}, {MakeNode("Constant", {}, {name}, {{"value_ints", Ints(static_cast<size_t>(rows), 1)}})},
+                  {MakeInfo(name, DType::kInt64)});
     return std::make_shared<Graph>(model.graph);
   };
   Node node = MakeNode("If", {"cond"}, {"y"}, {{"then_branch", branch("a", 2)}, {"else_branch", branch("b", 3)}});

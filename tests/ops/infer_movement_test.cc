@@ -24,7 +24,9 @@ ValueFacts List(SymbolicShape elements) {
   return facts;
 }
 Dim N(const char* name) { return Dim::Named(name); }
-std::string Inferred(const Node& node, const std::vector<ValueFacts>& inputs) { return ToText(InferNode(node, inputs)[0].type); }
+std::string Inferred(const Node& node, const std::vector<ValueFacts>& inputs) {
+  return ToText(InferNode(node, inputs)[0].type);
+}
 std::string InferredElements(const Node& node, const std::vector<ValueFacts>& inputs) {
   auto facts = InferNode(node, inputs);
   return facts[0].elements ? ToText(*facts[0].elements) : "unknown";
@@ -59,10 +61,12 @@ TEST(InferMovement, ReshapeCancelsNames) {
 
 TEST(InferMovement, SliceKeepsWhatItDoesNotCut) {
   Node slice = OneNode("Slice", 4);
-  EXPECT_EQ(Inferred(slice, {Shaped({N("n"), 9}), Known({0, -3}), Known({INT64_MAX, 100}), Known({0, 1})}), "float[n, 3]");
+  EXPECT_EQ(Inferred(slice, {Shaped({N("n"), 9}), Known({0, -3}), Known({INT64_MAX, 100}), Known({0, 1})}),
+            "float[n, 3]");
   EXPECT_EQ(Inferred(slice, {Shaped({N("n")}), Known({1}), Known({INT64_MAX}), Known({0})}), "float[?]");
   EXPECT_EQ(Inferred(slice, {Shaped({N("n"), 9}), List({0}), List({N("n")}), Known({0})}), "float[n, 9]");
-  EXPECT_EQ(Inferred(slice, {Shaped({N("n"), 9}), Shaped({1}, DType::kInt64), Shaped({1}, DType::kInt64), Known({1})}), "float[n, ?]");
+  EXPECT_EQ(Inferred(slice, {Shaped({N("n"), 9}), Shaped({1}, DType::kInt64), Shaped({1}, DType::kInt64), Known({1})}),
+            "float[n, ?]");
   EXPECT_EQ(InferredElements(slice, {List({N("a"), 2, N("c")}), Known({-1}), Known({INT64_MAX}), Known({0})}), "[c]");
 }
 
@@ -74,7 +78,9 @@ TEST(InferMovement, ElementsThroughTheRest) {
   EXPECT_EQ(InferredElements(OneNode("Expand", 2), {List({N("a")}), Known({3})}), "[a, a, a]");
   EXPECT_EQ(InferredElements(OneNode("Identity", 1), {list}), "[a, 2, c]");
   EXPECT_EQ(InferredElements(OneNode("Size", 1), {Shaped({N("a")})}), "[a]");
-  EXPECT_EQ(InferredElements(OneNode("Shape", 1, {{"start", int64_t{-2}}, {"end", int64_t{-1}}}), {Shaped({N("a"), 7, 5})}), "[7]");
+  EXPECT_EQ(
+      InferredElements(OneNode("Shape", 1, {{"start", int64_t{-2}}, {"end", int64_t{-1}}}), {Shaped({N("a"), 7, 5})}),
+      "[7]");
 }
 
 TEST(InferMovement, SizesFromValues) {
@@ -84,12 +90,16 @@ TEST(InferMovement, SizesFromValues) {
   EXPECT_EQ(Inferred(OneNode("Range", 3), {KnownScalar(5), KnownScalar(0), KnownScalar(-2)}), "int64[3]");
   EXPECT_EQ(Inferred(OneNode("Pad", 2), {Shaped({N("a"), 4}), Known({0, 1, 0, -2})}), "float[a, 3]");
   EXPECT_EQ(Inferred(OneNode("TopK", 2, {}, "", 2), {Shaped({N("a"), 4}), Known({3})}), "float[a, 3]");
-  EXPECT_EQ(Inferred(OneNode("OneHot", 3), {Shaped({N("a")}, DType::kInt64), KnownScalar(6), Shaped({2})}), "float[a, 6]");
-  EXPECT_EQ(Inferred(OneNode("GatherND", 2), {Shaped({N("a"), 4, 5}), Shaped({N("k"), 2}, DType::kInt64)}), "float[k, 5]");
-  EXPECT_EQ(Inferred(OneNode("Concat", 2, {{"axis", int64_t{0}}}), {Shaped({N("a"), 4}), Shaped({2, Dim()})}), "float[?, 4]");
+  EXPECT_EQ(Inferred(OneNode("OneHot", 3), {Shaped({N("a")}, DType::kInt64), KnownScalar(6), Shaped({2})}),
+            "float[a, 6]");
+  EXPECT_EQ(Inferred(OneNode("GatherND", 2), {Shaped({N("a"), 4, 5}), Shaped({N("k"), 2}, DType::kInt64)}),
+            "float[k, 5]");
+  EXPECT_EQ(Inferred(OneNode("Concat", 2, {{"axis", int64_t{0}}}), {Shaped({N("a"), 4}), Shaped({2, Dim()})}),
+            "float[?, 4]");
   EXPECT_EQ(Inferred(OneNode("NonZero", 1), {Shaped({N("a"), 4})}), "int64[2, ?]");
   EXPECT_EQ(Inferred(OneNode("Flatten", 1), {Shaped({N("a"), 4, 5})}), "float[a, 20]");
-  EXPECT_EQ(Inferred(OneNode("Compress", 2, {{"axis", int64_t{0}}}), {Shaped({3, 4}), FactsOf(Tensor::FromVector<bool>({true, false, true}))}),
+  EXPECT_EQ(Inferred(OneNode("Compress", 2, {{"axis", int64_t{0}}}),
+                     {Shaped({3, 4}), FactsOf(Tensor::FromVector<bool>({true, false, true}))}),
             "float[2, 4]");
 }
 

@@ -1,11 +1,13 @@
 // Operators that only move elements, held against numpy's rules on odd types, empty shapes and out-of-range requests.
+#include "ops/support/movement.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <numeric>
 #include <random>
 
-#include "ops/support/movement.h"
 #include "tests/support/nodes.h"
 
 namespace ferry {
@@ -56,7 +58,8 @@ TEST(Transpose, AgreesWithIndexArithmetic) {
           from += rest % y.dim(a) * from_strides[static_cast<size_t>(perm[a])];
           rest /= y.dim(a);
         }
-        same = same && std::memcmp(y.raw() + static_cast<size_t>(i) * width, x.raw() + static_cast<size_t>(from) * width, width) == 0;
+        same = same && std::memcmp(y.raw() + static_cast<size_t>(i) * width,
+                                   x.raw() + static_cast<size_t>(from) * width, width) == 0;
       }
       EXPECT_TRUE(same) << ToText(dtype) << ToText(shape);
     }
@@ -69,13 +72,17 @@ TEST(Transpose, MovesPackedElementsAndStrings) {
   EXPECT_EQ(Unpacked(packed[0]), (Ints{1, -4, 2, -5, 3, -6}));
   auto text = RunNode(OneNode("Transpose", 1), {Tensor::FromVector<std::string>({"a", "b", "c", "d"}, {2, 2})});
   EXPECT_EQ(Elements<std::string>(text[0]), (Strings{"a", "c", "b", "d"}));
-  EXPECT_THAT(ErrorOf([] { RunNode(OneNode("Transpose", 1, {{"perm", Ints{0, 0}}}), {Counting({2, 2})}); }),
+  EXPECT_THAT(ErrorOf([] {
+                RunNode(OneNode("Transpose", 1, {{"perm", Ints{0, 0}}}), {Counting({2, 2})});
+              }),
               HasSubstr("given twice"));
 }
 
 TEST(Reshape, CopiesInfersAndRefuses) {
   auto shape_of = [](Shape from, Ints to, int64_t allow_zero) {
-    return RunNode(OneNode("Reshape", 2, {{"allowzero", allow_zero}}), {Counting(from), IntList(to)})[0].tensor().shape();
+    return RunNode(OneNode("Reshape", 2, {{"allowzero", allow_zero}}), {Counting(from), IntList(to)})[0]
+        .tensor()
+        .shape();
   };
   EXPECT_EQ(shape_of({2, 3, 4}, {0, -1}, 0), (Shape{2, 12}));
   EXPECT_EQ(shape_of({1}, {}, 0), Shape{});
@@ -94,8 +101,8 @@ TEST(Reshape, SharesTheElements) {
 }
 
 Ints Sliced(Shape shape, Ints starts, Ints ends, Ints axes, Ints steps) {
-  return Elements<int64_t>(
-      RunNode(OneNode("Slice", 5), {Counting(std::move(shape)), IntList(starts), IntList(ends), IntList(axes), IntList(steps)})[0]);
+  return Elements<int64_t>(RunNode(OneNode("Slice", 5), {Counting(std::move(shape)), IntList(starts), IntList(ends),
+                                                         IntList(axes), IntList(steps)})[0]);
 }
 
 TEST(Slice, ClampsAsTheTextSays) {
@@ -127,33 +134,43 @@ TEST(Concat, TakesEmptyPartsAndChecksTheRest) {
 TEST(Split, LastPartsAreSmaller) {
   auto sizes = [](int64_t whole, size_t parts) {
     Ints lengths;
-    for (const Value& part : RunNode(OneNode("Split", 1, {{"num_outputs", static_cast<int64_t>(parts)}}, "", parts), {Counting({whole})}))
+    for (const Value& part :
+         RunNode(OneNode("Split", 1, {{"num_outputs", static_cast<int64_t>(parts)}}, "", parts), {Counting({whole})}))
       lengths.push_back(part.tensor().dim(0));
     return lengths;
   };
   EXPECT_EQ(sizes(7, 3), (Ints{3, 3, 1}));
   EXPECT_EQ(sizes(5, 4), (Ints{2, 2, 1, 0}));
   EXPECT_EQ(sizes(0, 2), (Ints{0, 0}));
-  auto split = [](Ints lengths) { RunNode(OneNode("Split", 2, {}, "", lengths.size()), {Counting({4}), IntList(lengths)}); };
+  auto split = [](Ints lengths) {
+    RunNode(OneNode("Split", 2, {}, "", lengths.size()), {Counting({4}), IntList(lengths)});
+  };
   EXPECT_THAT(ErrorOf([&] { split({1, 2}); }), HasSubstr("leaves 1"));
   EXPECT_THAT(ErrorOf([&] { split({INT64_MAX, INT64_MAX}); }), HasSubstr("more than the 4"));
   EXPECT_THAT(ErrorOf([&] { split({-1, 5}); }), HasSubstr("negative"));
 }
 
 TEST(Gather, NamesTheBadIndex) {
-  EXPECT_THAT(ErrorOf([] { RunNode(OneNode("Gather", 2, {{"axis", int64_t{1}}}), {Counting({2, 3}), IntList({0, 3})}); }),
+  EXPECT_THAT(ErrorOf([] {
+                RunNode(OneNode("Gather", 2, {{"axis", int64_t{1}}}), {Counting({2, 3}), IntList({0, 3})});
+              }),
               HasSubstr("index 3 is out of range for axis 1 of size 3"));
   auto row = RunNode(OneNode("Gather", 2), {Counting({2, 3}), Scalar(-1)});
   EXPECT_EQ(row[0].tensor().shape(), Shape{3});
   EXPECT_EQ(Elements<int64_t>(row[0]), (Ints{3, 4, 5}));
-  EXPECT_EQ(Elements<int64_t>(RunNode(OneNode("Gather", 2, {{"axis", int64_t{1}}}), {Counting({2, 3}), IntList({2, 0})})[0]), (Ints{2, 0, 5, 3}));
+  EXPECT_EQ(
+      Elements<int64_t>(RunNode(OneNode("Gather", 2, {{"axis", int64_t{1}}}), {Counting({2, 3}), IntList({2, 0})})[0]),
+      (Ints{2, 0, 5, 3}));
   EXPECT_EQ(RunNode(OneNode("Gather", 2), {Counting({0, 3}), IntTensor({}, {0})})[0].tensor().shape(), (Shape{0, 3}));
 }
 
 TEST(GatherElements, MayBeSmallerThanTheData) {
-  auto picked = RunNode(OneNode("GatherElements", 2, {{"axis", int64_t{1}}}), {Counting({3, 2, 2}), IntTensor({1, -2, 0}, {3, 1, 1})});
+  auto picked = RunNode(OneNode("GatherElements", 2, {{"axis", int64_t{1}}}),
+                        {Counting({3, 2, 2}), IntTensor({1, -2, 0}, {3, 1, 1})});
   EXPECT_EQ(Elements<int64_t>(picked[0]), (Ints{2, 4, 8}));
-  EXPECT_THAT(ErrorOf([] { RunNode(OneNode("GatherElements", 2), {Counting({2, 2}), IntTensor({0, 0, 0}, {1, 3})}); }),
+  EXPECT_THAT(ErrorOf([] {
+                RunNode(OneNode("GatherElements", 2), {Counting({2, 2}), IntTensor({0, 0, 0}, {1, 3})});
+              }),
               HasSubstr("larger than data"));
 }
 
@@ -168,7 +185,8 @@ TEST(GatherND, ChecksTuplesAndBatches) {
 }
 
 Ints Padded(Ints values, Ints pads, std::string mode) {
-  return Elements<int64_t>(RunNode(OneNode("Pad", 3, {{"mode", std::move(mode)}}), {IntList(values), IntList(pads), Scalar(9)})[0]);
+  return Elements<int64_t>(
+      RunNode(OneNode("Pad", 3, {{"mode", std::move(mode)}}), {IntList(values), IntList(pads), Scalar(9)})[0]);
 }
 
 TEST(Pad, RepeatsBeyondTheLengthAndCuts) {
@@ -200,7 +218,10 @@ TEST(Tile, RepeatsEveryAxis) {
             (Ints{0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1}));
   EXPECT_EQ(RunNode(OneNode("Tile", 2), {Counting({2}), IntList({0})})[0].tensor().shape(), Shape{0});
   EXPECT_THAT(ErrorOf([] { RunNode(OneNode("Tile", 2), {Counting({2}), IntList({-1})}); }), HasSubstr("out of range"));
-  EXPECT_THAT(ErrorOf([] { RunNode(OneNode("Tile", 2), {Counting({2}), IntList({INT64_MAX})}); }), HasSubstr("out of range"));
+  EXPECT_THAT(ErrorOf([] {
+                RunNode(OneNode("Tile", 2), {Counting({2}), IntList({INT64_MAX})});
+              }),
+              HasSubstr("out of range"));
 }
 
 TEST(Expand, BroadcastsBothWays) {
@@ -208,17 +229,25 @@ TEST(Expand, BroadcastsBothWays) {
   EXPECT_EQ(out[0].tensor().shape(), (Shape{2, 3, 2}));
   EXPECT_EQ(Elements<int64_t>(out[0]), (Ints{0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2}));
   EXPECT_EQ(RunNode(OneNode("Expand", 2), {Counting({3, 1}), IntList({1, 0})})[0].tensor().shape(), (Shape{3, 0}));
-  EXPECT_THAT(ErrorOf([] { RunNode(OneNode("Expand", 2), {Counting({1}), IntList({int64_t{1} << 60})}); }), HasSubstr("9223372036854775808"));
+  EXPECT_THAT(ErrorOf([] {
+                RunNode(OneNode("Expand", 2), {Counting({1}), IntList({int64_t{1} << 60})});
+              }),
+              HasSubstr("more than can be addressed"));
 }
 
 TEST(ConstantOfShape, RefusesWhatCannotBe) {
   EXPECT_THAT(ErrorOf([] { RunNode(OneNode("ConstantOfShape", 1), {IntList({-1})}); }), HasSubstr("negative"));
-  EXPECT_THAT(ErrorOf([] { RunNode(OneNode("ConstantOfShape", 1), {IntList({1 << 30, 1 << 30, 1 << 30})}); }), HasSubstr("more elements"));
+  EXPECT_THAT(ErrorOf([] {
+                RunNode(OneNode("ConstantOfShape", 1), {IntList({1 << 30, 1 << 30, 1 << 30})});
+              }),
+              HasSubstr("more elements"));
   EXPECT_EQ(RunNode(OneNode("ConstantOfShape", 1), {IntList({})})[0].tensor().shape(), Shape{});
 }
 
 TEST(Trilu, ClampsTheDiagonal) {
-  auto lower = [](int64_t k) { return Elements<int64_t>(RunNode(OneNode("Trilu", 2, {{"upper", int64_t{0}}}), {Counting({2, 3}), Scalar(k)})[0]); };
+  auto lower = [](int64_t k) {
+    return Elements<int64_t>(RunNode(OneNode("Trilu", 2, {{"upper", int64_t{0}}}), {Counting({2, 3}), Scalar(k)})[0]);
+  };
   EXPECT_EQ(lower(0), (Ints{0, 0, 0, 3, 4, 0}));
   EXPECT_EQ(lower(INT64_MAX), (Ints{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(lower(INT64_MIN), (Ints{0, 0, 0, 0, 0, 0}));
@@ -227,7 +256,8 @@ TEST(Trilu, ClampsTheDiagonal) {
 
 TEST(OneHot, TakesNumbersOfAnyType) {
   Value values = Tensor::FromVector<std::string>({"off", "on"});
-  auto out = RunNode(OneNode("OneHot", 3), {Tensor::FromVector<float>({1.9f, -1.0f, NAN, 1e30f}), Tensor::Scalar(2.0f), values});
+  auto out = RunNode(OneNode("OneHot", 3),
+                     {Tensor::FromVector<float>({1.9f, -1.0f, NAN, 1e30f}), Tensor::Scalar(2.0f), values});
   EXPECT_EQ(Elements<std::string>(out[0]), (Strings{"off", "on", "off", "on", "off", "off", "off", "off"}));
   EXPECT_THAT(ErrorOf([&] { RunNode(OneNode("OneHot", 3), {Scalar(1), Scalar(-2), values}); }), HasSubstr("negative"));
 }
@@ -244,7 +274,9 @@ TEST(NonZero, KnowsWhatZeroIs) {
 TEST(Compress, SelectsFromTheFlattenedInputToo) {
   Value condition = Tensor::FromVector<bool>({false, true, true});
   EXPECT_EQ(Elements<int64_t>(RunNode(OneNode("Compress", 2), {Counting({2, 2}), condition})[0]), (Ints{1, 2}));
-  EXPECT_THAT(ErrorOf([&] { RunNode(OneNode("Compress", 2, {{"axis", int64_t{0}}}), {Counting({2, 2}), condition}); }),
+  EXPECT_THAT(ErrorOf([&] {
+                RunNode(OneNode("Compress", 2, {{"axis", int64_t{0}}}), {Counting({2, 2}), condition});
+              }),
               HasSubstr("selects position 2"));
 }
 
@@ -258,14 +290,18 @@ TEST(Range, CountsWithoutOverflow) {
   EXPECT_EQ(range(INT64_MIN, INT64_MAX, INT64_MAX), (Ints{INT64_MIN, -1, INT64_MAX - 1}));
   EXPECT_THAT(ErrorOf([&] { range(0, 1, 0); }), HasSubstr("cannot be 0"));
   EXPECT_THAT(ErrorOf([&] { range(INT64_MIN, INT64_MAX, 1); }), HasSubstr("too long"));
-  EXPECT_THAT(ErrorOf([] { RunNode(OneNode("Range", 3), {Tensor::Scalar(0.0f), Tensor::Scalar(INFINITY), Tensor::Scalar(1.0f)}); }),
+  EXPECT_THAT(ErrorOf([] {
+                RunNode(OneNode("Range", 3), {Tensor::Scalar(0.0f), Tensor::Scalar(INFINITY), Tensor::Scalar(1.0f)});
+              }),
               HasSubstr("has no length"));
 }
 
 TEST(CopyStrided, CutsLongRunsAndKeepsTheRest) {
   constexpr int64_t kLong = (1 << 17) + 3;
   Value x = Counting({kLong});
-  Tensor y = RunNode(OneNode("Slice", 5), {x, IntList({INT64_MAX}), IntList({INT64_MIN}), IntList({0}), IntList({-1})})[0].tensor();
+  Tensor y =
+      RunNode(OneNode("Slice", 5), {x, IntList({INT64_MAX}), IntList({INT64_MIN}), IntList({0}), IntList({-1})})[0]
+          .tensor();
   bool reversed = true;
   for (int64_t i = 0; i < kLong; ++i) reversed = reversed && y.Data<int64_t>()[i] == kLong - 1 - i;
   EXPECT_TRUE(reversed);

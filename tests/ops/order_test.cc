@@ -68,13 +68,17 @@ TEST(NonMaxSuppression, KeepsBoxesWhoseScoreIsTheThreshold) {
   Value boxes = Tensor::FromVector<float>({0, 0, 1, 1, 2, 2, 3, 3, 0, 0, 1, 1.01f}, {1, 3, 4});
   Value scores = Tensor::FromVector<float>({0.5f, 0.25f, 0.6f}, {1, 1, 3});
   auto run = [&](int64_t most, float threshold) {
-    return Elements<int64_t>(RunNode(node, {boxes, scores, Tensor::Scalar(most), Tensor::Scalar(0.5f), Tensor::Scalar(threshold)})[0]);
+    return Elements<int64_t>(
+        RunNode(node, {boxes, scores, Tensor::Scalar(most), Tensor::Scalar(0.5f), Tensor::Scalar(threshold)})[0]);
   };
   EXPECT_EQ(run(5, 0.25f), (Ints{0, 0, 2, 0, 0, 1}));
   EXPECT_EQ(run(5, 0.3f), (Ints{0, 0, 2}));
   EXPECT_EQ(run(-1, 0.0f), Ints{});
   EXPECT_EQ(RunNode(OneNode("NonMaxSuppression", 2), {boxes, scores})[0].tensor().shape(), (Shape{0, 3}));
-  EXPECT_THAT(ErrorOf([&] { RunNode(OneNode("NonMaxSuppression", 2), {boxes, boxes}); }), HasSubstr("scores [batch, classes, n]"));
+  EXPECT_THAT(ErrorOf([&] {
+                RunNode(OneNode("NonMaxSuppression", 2), {boxes, boxes});
+              }),
+              HasSubstr("scores [batch, classes, n]"));
 }
 
 }  // namespace

@@ -60,16 +60,23 @@ TEST(ScatterND, ChecksIndicesAndShapes) {
   };
   EXPECT_EQ(Elements<int64_t>(scatter(IntTensor({-1}, {1, 1}), IntTensor({8, 9}, {1, 2}))), (Ints{1, 2, 8, 9}));
   EXPECT_EQ(Elements<int64_t>(scatter(IntTensor({}, {0, 2}), IntTensor({}, {0}))), (Ints{1, 2, 3, 4}));
-  EXPECT_THAT(ErrorOf([&] { scatter(IntTensor({0, 2}, {1, 2}), IntTensor({8}, {1})); }), HasSubstr("index 2 is out of range for axis 1 of size 2"));
+  EXPECT_THAT(ErrorOf([&] {
+                scatter(IntTensor({0, 2}, {1, 2}), IntTensor({8}, {1}));
+              }),
+              HasSubstr("index 2 is out of range for axis 1 of size 2"));
   EXPECT_THAT(ErrorOf([&] { scatter(IntTensor({0}, {1, 1}), IntTensor({8}, {1})); }), HasSubstr("expected [1, 2]"));
   EXPECT_THAT(ErrorOf([&] { scatter(IntTensor({0, 0, 0}, {1, 3}), IntTensor({8}, {1})); }), HasSubstr("do not fit"));
 }
 
 TEST(ScatterElements, LeavesTheRestAlone) {
   Node node = OneNode("ScatterElements", 3, {{"axis", int64_t{-1}}});
-  Value out = RunNode(node, {IntTensor({1, 2, 3, 4, 5, 6}, {2, 3}), Tensor::FromVector<int32_t>({-1}, {1, 1}), IntTensor({9}, {1, 1})})[0];
+  Value out = RunNode(node, {IntTensor({1, 2, 3, 4, 5, 6}, {2, 3}), Tensor::FromVector<int32_t>({-1}, {1, 1}),
+                             IntTensor({9}, {1, 1})})[0];
   EXPECT_EQ(Elements<int64_t>(out), (Ints{1, 2, 9, 4, 5, 6}));
-  EXPECT_THAT(ErrorOf([&] { RunNode(node, {IntTensor({1}, {1}), IntTensor({0}, {1}), List<float>({1})}); }), HasSubstr("updates are float"));
+  EXPECT_THAT(ErrorOf([&] {
+                RunNode(node, {IntTensor({1}, {1}), IntTensor({0}, {1}), List<float>({1})});
+              }),
+              HasSubstr("updates are float"));
 }
 
 TEST(TensorScatter, WritesAroundTheEnd) {
@@ -78,7 +85,10 @@ TEST(TensorScatter, WritesAroundTheEnd) {
   EXPECT_EQ(Elements<int64_t>(RunNode(node, {cache, update, List<int64_t>({2, -1})})[0]), (Ints{2, 0, 1, 4, 0, 3}));
   Node linear = OneNode("TensorScatter", 3);
   EXPECT_THAT(ErrorOf([&] { RunNode(linear, {cache, update, List<int64_t>({2, 0})}); }), HasSubstr("write index 2"));
-  EXPECT_THAT(ErrorOf([&] { RunNode(OneNode("TensorScatter", 2, {{"axis", int64_t{0}}}), {cache, update}); }), HasSubstr("batch axis"));
+  EXPECT_THAT(ErrorOf([&] {
+                RunNode(OneNode("TensorScatter", 2, {{"axis", int64_t{0}}}), {cache, update});
+              }),
+              HasSubstr("batch axis"));
 }
 
 }  // namespace

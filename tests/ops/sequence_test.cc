@@ -32,20 +32,33 @@ std::vector<Ints> Held(const Value& value) {
 
 TEST(Sequence, PositionsCountFromBothEnds) {
   Value two = Lists({{1}, {2}});
-  EXPECT_EQ(Held(RunNode(OneNode("SequenceInsert", 3), {two, List({3}), At(2)})[0]), (std::vector<Ints>{{1}, {2}, {3}}));
-  EXPECT_EQ(Held(RunNode(OneNode("SequenceInsert", 3), {two, List({3}), At(-2)})[0]), (std::vector<Ints>{{3}, {1}, {2}}));
+  EXPECT_EQ(Held(RunNode(OneNode("SequenceInsert", 3), {two, List({3}), At(2)})[0]),
+            (std::vector<Ints>{{1}, {2}, {3}}));
+  EXPECT_EQ(Held(RunNode(OneNode("SequenceInsert", 3), {two, List({3}), At(-2)})[0]),
+            (std::vector<Ints>{{3}, {1}, {2}}));
   EXPECT_EQ(Held(RunNode(OneNode("SequenceErase", 2), {two, At(-2)})[0]), (std::vector<Ints>{{2}}));
   EXPECT_EQ(Held(RunNode(OneNode("SequenceErase", 1), {two})[0]), (std::vector<Ints>{{1}}));
-  EXPECT_THAT(ErrorOf([&] { RunNode(OneNode("SequenceAt", 2), {two, At(2)}); }), HasSubstr("position 2 is out of range for a sequence of 2"));
-  EXPECT_THAT(ErrorOf([&] { RunNode(OneNode("SequenceInsert", 3), {two, List({3}), At(3)}); }), HasSubstr("position 3"));
+  EXPECT_THAT(ErrorOf([&] {
+                RunNode(OneNode("SequenceAt", 2), {two, At(2)});
+              }),
+              HasSubstr("position 2 is out of range for a sequence of 2"));
+  EXPECT_THAT(ErrorOf([&] {
+                RunNode(OneNode("SequenceInsert", 3), {two, List({3}), At(3)});
+              }),
+              HasSubstr("position 3"));
   EXPECT_THAT(ErrorOf([&] { RunNode(OneNode("SequenceErase", 1), {Lists({})}); }), HasSubstr("empty sequence"));
-  EXPECT_THAT(ErrorOf([&] { RunNode(OneNode("SequenceInsert", 2), {two, Tensor::Scalar(1.0f)}); }), HasSubstr("the new tensor is float"));
+  EXPECT_THAT(ErrorOf([&] {
+                RunNode(OneNode("SequenceInsert", 2), {two, Tensor::Scalar(1.0f)});
+              }),
+              HasSubstr("the new tensor is float"));
   EXPECT_THAT(ErrorOf([&] { RunNode(OneNode("SequenceLength", 1), {List({1})}); }), HasSubstr("expected a sequence"));
 }
 
 TEST(Sequence, SplitsAndJoins) {
-  EXPECT_EQ(Held(RunNode(OneNode("SplitToSequence", 2), {List({1, 2, 3}), At(2)})[0]), (std::vector<Ints>{{1, 2}, {3}}));
-  EXPECT_EQ(Held(RunNode(OneNode("SplitToSequence", 2), {List({1, 2, 3}), List({0, 3})})[0]), (std::vector<Ints>{{}, {1, 2, 3}}));
+  EXPECT_EQ(Held(RunNode(OneNode("SplitToSequence", 2), {List({1, 2, 3}), At(2)})[0]),
+            (std::vector<Ints>{{1, 2}, {3}}));
+  EXPECT_EQ(Held(RunNode(OneNode("SplitToSequence", 2), {List({1, 2, 3}), List({0, 3})})[0]),
+            (std::vector<Ints>{{}, {1, 2, 3}}));
   EXPECT_THAT(ErrorOf([] { RunNode(OneNode("SplitToSequence", 2), {List({1}), At(0)}); }), HasSubstr("positive"));
   Node stack = OneNode("ConcatFromSequence", 1, {{"axis", int64_t{1}}, {"new_axis", int64_t{1}}});
   Value stacked = RunNode(stack, {Lists({{1, 2}, {3, 4}})})[0];
@@ -89,19 +102,24 @@ TEST(StringSplit, SplitsAsPythonDoes) {
 
 TEST(StringNormalizer, ComparesWithoutCaseUnlessAsked) {
   auto normalize = [](std::vector<Attribute> attributes) {
-    return Elements<std::string>(RunNode(OneNode("StringNormalizer", 1, std::move(attributes)), {Text({"Über", "DIE", "Straße"})})[0]);
+    return Elements<std::string>(
+        RunNode(OneNode("StringNormalizer", 1, std::move(attributes)), {Text({"Über", "DIE", "Straße"})})[0]);
   };
   Attribute stop{"stopwords", Strings{"ÜBER"}};
   EXPECT_EQ(normalize({stop}), (Strings{"DIE", "Straße"}));
   EXPECT_EQ(normalize({stop, {"is_case_sensitive", int64_t{1}}}), (Strings{"Über", "DIE", "Straße"}));
   EXPECT_EQ(normalize({{"case_change_action", std::string("LOWER")}}), (Strings{"über", "die", "straße"}));
   EXPECT_EQ(normalize({{"stopwords", Strings{"die", "über", "straße"}}}), (Strings{""}));
-  EXPECT_THAT(ErrorOf([&] { normalize({{"case_change_action", std::string("TITLE")}}); }), HasSubstr("not one of NONE"));
+  EXPECT_THAT(ErrorOf([&] {
+                normalize({{"case_change_action", std::string("TITLE")}});
+              }),
+              HasSubstr("not one of NONE"));
 }
 
 TEST(RegexFullMatch, RefusesBadPatternsAndSurvivesHeavyOnes) {
-  auto match = [](std::string pattern, std::string text) {
-    return Elements<bool>(RunNode(OneNode("RegexFullMatch", 1, {{"pattern", std::move(pattern)}}), {Text({std::move(text)})})[0])[0];
+  auto match = [](std::string pattern, std::string text) -> bool {
+    return Elements<bool>(
+        RunNode(OneNode("RegexFullMatch", 1, {{"pattern", std::move(pattern)}}), {Text({std::move(text)})})[0])[0];
   };
   EXPECT_TRUE(match("(a+)+b", std::string(50, 'a') + "b"));
   EXPECT_FALSE(match("(a+)+b", std::string(5000, 'a')));
@@ -112,9 +130,14 @@ TEST(RegexFullMatch, RefusesBadPatternsAndSurvivesHeavyOnes) {
 TEST(TfIdfVectorizer, WeighsEachNGramByItsPlaceInThePool) {
   auto vectorize = [](std::string mode, std::vector<float> weights) {
     Node node = OneNode("TfIdfVectorizer", 1,
-                        {{"mode", std::move(mode)}, {"min_gram_length", int64_t{1}}, {"max_gram_length", int64_t{2}},
-                         {"max_skip_count", int64_t{0}}, {"ngram_counts", Ints{0, 2}}, {"ngram_indexes", Ints{2, 1, 0}},
-                         {"pool_strings", Strings{"a", "b", "a", "b"}}, {"weights", std::move(weights)}});
+                        {{"mode", std::move(mode)},
+                         {"min_gram_length", int64_t{1}},
+                         {"max_gram_length", int64_t{2}},
+                         {"max_skip_count", int64_t{0}},
+                         {"ngram_counts", Ints{0, 2}},
+                         {"ngram_indexes", Ints{2, 1, 0}},
+                         {"pool_strings", Strings{"a", "b", "a", "b"}},
+                         {"weights", std::move(weights)}});
     return Elements<float>(RunNode(node, {Text({"a", "b", "a", "b", "c"})})[0]);
   };
   EXPECT_EQ(vectorize("TF", {1, 2, 3}), (std::vector<float>{2, 2, 2}));

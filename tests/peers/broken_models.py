@@ -99,7 +99,7 @@ def sparse(name="sp", dims=(4, 3), indices=(1, 5, 11), values=None):
 
 
 def base_sparse():
-    model = model_of([helper.make_node("MatMul", ["x", "sp"], ["y"], "mm")], [value("x", ["N", 4])], [value("y", ["N", 3])])
+    model = model_of([helper.make_node("Mul", ["x", "sp"], ["y"], "mask")], [value("x", [4, 3])], [value("y", [4, 3])])
     model.graph.sparse_initializer.append(sparse())
     return model
 
@@ -724,6 +724,39 @@ def training_binds_no_output(m):
 @case("graph.undefined-input", node="descend", value="nobody", base="training")
 def training_graph_reads_nothing(m):
     m.training_info[0].algorithm.node[0].input[1] = "nobody"
+
+
+# What the operators give against what is declared
+
+@case("inference.shape", node="fc1", value="h")
+def declared_shape_is_wrong(m):
+    m.graph.value_info.append(value("h", ["N", 17]))
+
+
+@case("inference.shape", node="fc2", value="z")
+def declared_output_rank_is_wrong(m):
+    m.graph.output.append(value("z", ["N", 3, 1]))
+
+
+@case("node.output-type", node="fc1", value="h")
+def declared_type_is_wrong(m):
+    m.graph.value_info.append(value("h", ["N", 16], TensorProto.DOUBLE))
+
+
+@case("node.output-type", node="act", value="r")
+def declared_output_type_is_wrong(m):
+    m.graph.output.append(value("r", ["N", 16], TensorProto.INT8))
+
+
+@case("inference.node", node="fc2")
+def product_of_shapes_that_do_not_fit(m):
+    initializer(m, "w2").CopyFrom(tensor("w2", (3, 15)))
+
+
+@case("inference.node", node="sum")
+def sum_of_shapes_that_do_not_broadcast(m):
+    m.graph.initializer.append(tensor("five", (5,)))
+    m.graph.node.append(helper.make_node("Add", ["h", "five"], ["s"], "sum"))
 
 
 def main():

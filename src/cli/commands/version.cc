@@ -1,3 +1,5 @@
+#include "base/version.h"
+
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/output.h"
@@ -9,9 +11,9 @@ namespace {
 int Run(const Arguments& arguments) {
   auto operators = AllOperators().size();
   if (arguments.json())
-    PrintJson(Json().Set("version", FERRY_VERSION).Set("operators", operators));
+    PrintJson(Json().Set("version", kVersion).Set("operators", operators));
   else
-    Print(Cat("ferry ", FERRY_VERSION, " (", operators, " operators)\n"));
+    Print(Cat("ferry ", kVersion, " (", operators, " operators)\n"));
   return kGood;
 }
 

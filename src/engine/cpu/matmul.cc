@@ -80,10 +80,12 @@ std::unique_ptr<Kernel> MakeMatMulKernel(const KernelRequest& request) {
   if (request.inputs[0]->type.dtype != DType::kFloat || !request.inputs[0]->type.shape ||
       request.inputs[0]->type.shape->empty())
     return nullptr;
-  int64_t depth = weight->dim(0), columns = weight->dim(1);
-  auto packed = request.weights.Get<Tensor>(*weight, "panels", [&] {
+  bool transposed = fused && request.node.Int("transB", 0) != 0;
+  int64_t depth = weight->dim(transposed ? 1 : 0), columns = weight->dim(transposed ? 0 : 1);
+  auto packed = request.weights.Get<Tensor>(*weight, transposed ? "panels of transpose" : "panels", [&] {
     Tensor made(DType::kFloat, {PackedSize(depth, columns)});
-    PackMatrix(weight->Data<float>(), depth, columns, columns, 1, made.MutableData<float>());
+    PackMatrix(weight->Data<float>(), depth, columns, transposed ? 1 : columns, transposed ? depth : 1,
+               made.MutableData<float>());
     DropPages(weight->raw(), weight->bytes());
     return made;
   });

@@ -224,6 +224,17 @@ void DefineOutputs(const Node& node, GraphContext& context) {
   }
 }
 
+void CheckDeclaredTypes(const Node& node, const GraphContext& context) {
+  for (const std::string& output : node.outputs) {
+    SchemaTypeId declared = output.empty() ? SchemaTypeId{0} : context.scope->DeclaredIdOf(output);
+    SchemaTypeId given = declared ? context.scope->TypeIdOf(output) : SchemaTypeId{0};
+    if (given && given != declared)
+      context.report().Add("node.output-type", context.At(node, output),
+                           Cat("'", Printable(output), "' is declared as ", SchemaTypeName(declared),
+                               ", but the node gives ", SchemaTypeName(given)));
+  }
+}
+
 void CheckOutputs(const Graph& graph, GraphContext& context) {
   std::unordered_set<std::string_view> seen;
   for (const ValueInfo& output : graph.outputs) {
@@ -257,8 +268,9 @@ void CheckNodes(const std::vector<Node>& nodes, GraphContext& context) {
     order.CheckInputs(i);
     CheckNode(nodes[i], context);
     DefineOutputs(nodes[i], context);
+    context.scope->EnterNode(i + 1);
+    CheckDeclaredTypes(nodes[i], context);
   }
-  context.scope->EnterNode(nodes.size());
 }
 
 void CheckGraph(const Graph& graph, GraphContext& context) {

@@ -1,4 +1,5 @@
-// Addressing single elements by their width: GatherElements, ScatterElements and others that move one element at a time.
+// Addressing single elements by their width: GatherElements, ScatterElements and others that move one element at a
+// time.
 #pragma once
 
 #include <string>

@@ -22,6 +22,12 @@ bool SameType(const Type& a, const Type& b) {
   return SameType(*a.element, *b.element);
 }
 
+Type WithoutShapes(Type type) {
+  type.shape.reset();
+  if (type.element) type.element = std::make_shared<const Type>(WithoutShapes(*type.element));
+  return type;
+}
+
 // The type before the first iteration and after one: what is true of both. A value that is not known yet may still be.
 Type Widen(const Type& before, const Type& after) {
   if (!before.known() || !after.known()) return before.known() ? before : after;
@@ -49,7 +55,8 @@ void StackedOutput::Write(OpContext& context, size_t i, int64_t axis, bool rever
   WriteStacked(context, i, parts, axis);
 }
 
-void WriteEmptyStack(OpContext& context, size_t i, int64_t axis, std::span<const Value> body_inputs, size_t body_output) {
+void WriteEmptyStack(OpContext& context, size_t i, int64_t axis, std::span<const Value> body_inputs,
+                     size_t body_output) {
   const Graph& body = *context.node().Subgraph("body");
   FactsByName given;
   for (size_t k = 0; k < body_inputs.size() && k < body.inputs.size(); ++k) {
@@ -77,21 +84,28 @@ void WriteEmptyStack(OpContext& context, size_t i, int64_t axis, std::span<const
   context.Output(i, type.dtype, shape);
 }
 
-std::vector<ValueFacts> SettleCarriedTypes(std::vector<Type>& carried, size_t first,
-                                           const std::function<std::vector<ValueFacts>(const std::vector<Type>&)>& infer) {
-  // Each round can only forget: sizes become unknown, then ranks. A few rounds settle everything.
-  constexpr int kMostRounds = 4;
-  for (int round = 0;; ++round) {
+std::vector<ValueFacts> SettleCarriedTypes(
+    std::vector<Type>& carried, size_t first,
+    const std::function<std::vector<ValueFacts>(const std::vector<Type>&)>& infer) {
+  // Bodies inside bodies multiply the rounds, so deep ones get a single one.
+  constexpr int kMostRounds = 3, kDeepestWithRounds = 3;
+  thread_local int depth = 0;
+  struct Deeper {
+    Deeper() { ++depth; }
+    ~Deeper() { --depth; }
+  } deeper;
+  for (int round = 0; depth <= kDeepestWithRounds && round < kMostRounds; ++round) {
     std::vector<ValueFacts> facts = infer(carried);
     bool settled = true;
     for (size_t i = 0; i < carried.size() && first + i < facts.size(); ++i) {
       Type widened = Widen(carried[i], facts[first + i].type);
       settled = settled && SameType(widened, carried[i]);
-      if (round >= kMostRounds) widened.shape.reset();
       carried[i] = std::move(widened);
     }
-    if (settled || round > kMostRounds) return facts;
+    if (settled) return facts;
   }
+  for (Type& type : carried) type = WithoutShapes(type);
+  return infer(carried);
 }
 
 }  // namespace ferry

@@ -23,11 +23,13 @@ class StackedOutput {
 
 // Output i when the body never ran: no elements along `axis`, the other sizes from what is known of the body's output
 // `body_output` for the given inputs, 0 where nothing is.
-void WriteEmptyStack(OpContext& context, size_t i, int64_t axis, std::span<const Value> body_inputs, size_t body_output);
+void WriteEmptyStack(OpContext& context, size_t i, int64_t axis, std::span<const Value> body_inputs,
+                     size_t body_output);
 
 // Types of carried values that stay true however often the body runs. `infer` gives the facts of the body's outputs for
 // given carried types; the carried ones are its outputs from `first` on. Returns the facts of the last inference.
-std::vector<ValueFacts> SettleCarriedTypes(std::vector<Type>& carried, size_t first,
-                                           const std::function<std::vector<ValueFacts>(const std::vector<Type>&)>& infer);
+std::vector<ValueFacts> SettleCarriedTypes(
+    std::vector<Type>& carried, size_t first,
+    const std::function<std::vector<ValueFacts>(const std::vector<Type>&)>& infer);
 
 }  // namespace ferry

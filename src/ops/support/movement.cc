@@ -105,9 +105,10 @@ void CopyAxes(const OpContext& context, const Element* from, Element* to, std::s
 
 // Drops axes of one element and joins those that both sides walk as one. False when there is nothing to copy.
 bool Simplify(std::vector<CopyAxis>& axes) {
+  for (const CopyAxis& axis : axes)
+    if (axis.size == 0) return false;
   std::vector<CopyAxis> merged;
   for (const CopyAxis& axis : axes) {
-    if (axis.size == 0) return false;
     if (axis.size == 1) continue;
     if (!merged.empty() && merged.back().from_stride == axis.from_stride * axis.size &&
         merged.back().to_stride == axis.to_stride * axis.size) {

@@ -1,5 +1,5 @@
-// Moving elements without looking at them: one strided copy for every operator that rearranges data. It works on element
-// widths (strings apart), so that no operator is compiled once per element type.
+// Moving elements without looking at them: one strided copy for every operator that rearranges data. It works on
+// element widths (strings apart), so that no operator is compiled once per element type.
 #pragma once
 
 #include <cstdint>

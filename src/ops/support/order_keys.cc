@@ -60,7 +60,8 @@ std::vector<uint64_t> OrderKeys(const Tensor& tensor) {
     AppendKeys(WidenToFloat(tensor).Data<float>(), tensor.size(), keys);
   } else {
     Dispatch(TypeList<float, double, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, bool>{},
-             tensor.dtype(), [&](auto tag) { AppendKeys(tensor.Data<typename decltype(tag)::type>(), tensor.size(), keys); });
+             tensor.dtype(),
+             [&](auto tag) { AppendKeys(tensor.Data<typename decltype(tag)::type>(), tensor.size(), keys); });
   }
   return keys;
 }

@@ -57,9 +57,8 @@ Combine<T> CombinerOf(ScatterReduction reduction) {
   Fail(ErrorCode::kUnsupported, "this reduction is not defined for elements of ", kDTypeOf<T>);
 }
 
-using ReducibleTypes =
-    TypeList<float, double, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, bool, std::string,
-             std::complex<float>, std::complex<double>>;
+using ReducibleTypes = TypeList<float, double, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+                                bool, std::string, std::complex<float>, std::complex<double>>;
 
 }  // namespace
 

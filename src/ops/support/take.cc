@@ -11,7 +11,8 @@ namespace {
 constexpr int64_t kElementsPerPiece = 1 << 14;
 
 // Single elements, moved in one loop rather than in calls: out[o, k] = from[o, chosen[k]].
-void TakeElements(OpContext& context, const Tensor& from, const std::vector<int64_t>& chosen, int64_t row, Tensor& out) {
+void TakeElements(OpContext& context, const Tensor& from, const std::vector<int64_t>& chosen, int64_t row,
+                  Tensor& out) {
   auto count = static_cast<int64_t>(chosen.size());
   ForEachWidth(out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;

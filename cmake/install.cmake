@@ -1,0 +1,31 @@
+# cmake --install: the binary, both libraries, the headers, a CMake package (find_package(ferry)) and a pkg-config file.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS ferry_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS ferry ferry_shared EXPORT ferry
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/ferry DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/ferry)
+install(EXPORT ferry NAMESPACE ferry:: FILE ferry-targets.cmake DESTINATION ${package_folder})
+configure_package_config_file(cmake/ferry-config.cmake.in ${CMAKE_BINARY_DIR}/ferry-config.cmake
+  INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/ferry-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/ferry-config.cmake ${CMAKE_BINARY_DIR}/ferry-config-version.cmake
+  DESTINATION ${package_folder})
+
+string(REPLACE ";" " " FERRY_PC_PRIVATE "${FERRY_LINK_STATIC}")
+configure_file(cmake/ferry.pc.in ${CMAKE_BINARY_DIR}/ferry.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/ferry.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# Completions are printed by the binary itself, so that they never lag behind it.
+foreach(shell bash zsh)
+  set(completion ${CMAKE_BINARY_DIR}/completion.${shell})
+  add_custom_command(OUTPUT ${completion} COMMAND ferry_cli completion ${shell} > ${completion} DEPENDS ferry_cli)
+  list(APPEND completions ${completion})
+endforeach()
+add_custom_target(completions ALL DEPENDS ${completions})
+install(FILES ${CMAKE_BINARY_DIR}/completion.bash RENAME ferry
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${CMAKE_BINARY_DIR}/completion.zsh RENAME _ferry DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)

@@ -1,0 +1,309 @@
+// Ferry in C++: load an ONNX model, look at it, run it. Header only, over the stable C interface of ferry.h.
+//
+//   ferry::Session session("model.onnx");
+//   std::vector<float> x(10);
+//   auto outputs = session.Run({{"x", ferry::Value::Of<float>({1, 10}, x)}});
+//   std::span<const float> y = outputs[0].Data<float>();
+//
+// Errors are thrown as ferry::Error. A Session may be used by many threads at once; Run does not change it.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ferry/ferry.h"
+
+namespace ferry {
+inline namespace api_v1 {
+
+enum class Code : int {
+  kInvalidArgument = FERRY_INVALID_ARGUMENT,
+  kInvalidModel = FERRY_INVALID_MODEL,
+  kNotFound = FERRY_NOT_FOUND,
+  kUnsupported = FERRY_UNSUPPORTED,
+  kIo = FERRY_IO,
+  kLimit = FERRY_LIMIT,
+  kCancelled = FERRY_CANCELLED,
+  kInternal = FERRY_INTERNAL,
+};
+
+class Error : public std::runtime_error {
+ public:
+  Error(Code code, const char* message) : std::runtime_error(message), code_(code) {}
+  Code code() const noexcept { return code_; }
+
+ private:
+  Code code_;
+};
+
+namespace detail {
+
+inline void Check(ferry_status* status) {
+  if (!status) return;
+  std::unique_ptr<ferry_status, void (*)(ferry_status*)> owner(status, ferry_status_free);
+  throw Error(static_cast<Code>(ferry_status_code(status)), ferry_status_message(status));
+}
+
+template <class Handle, void (*Free)(Handle*)>
+struct Deleter {
+  void operator()(Handle* handle) const noexcept { Free(handle); }
+};
+template <class Handle, void (*Free)(Handle*)>
+using Owned = std::unique_ptr<Handle, Deleter<Handle, Free>>;
+
+}  // namespace detail
+
+// The element type that a C++ type stands for. Types without one (float16, bfloat16, float8 …) go by their bits: see
+// Value::Raw.
+template <class T>
+inline constexpr ferry_dtype kDTypeOf = FERRY_UNDEFINED;
+template <>
+inline constexpr ferry_dtype kDTypeOf<float> = FERRY_FLOAT;
+template <>
+inline constexpr ferry_dtype kDTypeOf<double> = FERRY_DOUBLE;
+template <>
+inline constexpr ferry_dtype kDTypeOf<int8_t> = FERRY_INT8;
+template <>
+inline constexpr ferry_dtype kDTypeOf<int16_t> = FERRY_INT16;
+template <>
+inline constexpr ferry_dtype kDTypeOf<int32_t> = FERRY_INT32;
+template <>
+inline constexpr ferry_dtype kDTypeOf<int64_t> = FERRY_INT64;
+template <>
+inline constexpr ferry_dtype kDTypeOf<uint8_t> = FERRY_UINT8;
+template <>
+inline constexpr ferry_dtype kDTypeOf<uint16_t> = FERRY_UINT16;
+template <>
+inline constexpr ferry_dtype kDTypeOf<uint32_t> = FERRY_UINT32;
+template <>
+inline constexpr ferry_dtype kDTypeOf<uint64_t> = FERRY_UINT64;
+template <>
+inline constexpr ferry_dtype kDTypeOf<bool> = FERRY_BOOL;
+template <>
+inline constexpr ferry_dtype kDTypeOf<std::complex<float>> = FERRY_COMPLEX64;
+template <>
+inline constexpr ferry_dtype kDTypeOf<std::complex<double>> = FERRY_COMPLEX128;
+
+// A tensor, sequence, map or optional. Owns its handle; moves, does not copy.
+class Value {
+ public:
+  Value() = default;
+  explicit Value(ferry_value* handle) : handle_(handle) {}
+
+  // A tensor with a copy of the elements, row-major.
+  template <class T>
+  static Value Of(std::span<const int64_t> shape, std::span<const T> elements) {
+    static_assert(kDTypeOf<T> != FERRY_UNDEFINED, "no ONNX element type is this C++ type; use Value::Raw");
+    return Raw(kDTypeOf<T>, shape, elements.data(), elements.size_bytes());
+  }
+  template <class T>
+  static Value Of(std::initializer_list<int64_t> shape, std::type_identity_t<std::span<const T>> elements) {
+    return Of<T>(std::span(shape.begin(), shape.size()), elements);
+  }
+  // A tensor over memory that stays the caller's and must outlive the value and all that came of it.
+  template <class T>
+  static Value Borrow(std::span<const int64_t> shape, std::span<const T> elements) {
+    static_assert(kDTypeOf<T> != FERRY_UNDEFINED, "no ONNX element type is this C++ type");
+    ferry_value* made = nullptr;
+    detail::Check(
+        ferry_tensor_borrow(kDTypeOf<T>, shape.data(), shape.size(), elements.data(), elements.size_bytes(), &made));
+    return Value(made);
+  }
+  // Elements of any type by their bytes; narrow ones packed as ONNX packs them.
+  static Value Raw(ferry_dtype type, std::span<const int64_t> shape, const void* data, size_t bytes) {
+    ferry_value* made = nullptr;
+    detail::Check(ferry_tensor_copy(type, shape.data(), shape.size(), data, bytes, &made));
+    return Value(made);
+  }
+  static Value OfStrings(std::span<const int64_t> shape, std::span<const std::string> strings) {
+    std::vector<const char*> texts;
+    std::vector<size_t> lengths;
+    for (const std::string& text : strings) {
+      texts.push_back(text.data());
+      lengths.push_back(text.size());
+    }
+    int64_t wanted = 1;
+    for (int64_t dim : shape) wanted *= dim;
+    if (wanted != static_cast<int64_t>(strings.size()))
+      throw Error(Code::kInvalidArgument, "the number of strings does not fit the shape");
+    ferry_value* made = nullptr;
+    detail::Check(ferry_tensor_of_strings(shape.data(), shape.size(), texts.data(), lengths.data(), &made));
+    return Value(made);
+  }
+  static Value Sequence(std::span<const Value> elements) {
+    std::vector<const ferry_value*> handles;
+    for (const Value& element : elements) handles.push_back(element.handle());
+    ferry_value* made = nullptr;
+    detail::Check(ferry_sequence_of(handles.data(), handles.size(), &made));
+    return Value(made);
+  }
+  static Value EmptyOptional() {
+    ferry_value* made = nullptr;
+    detail::Check(ferry_empty_optional(&made));
+    return Value(made);
+  }
+
+  ferry_kind kind() const { return ferry_value_kind(handle()); }
+  bool is_tensor() const { return kind() == FERRY_KIND_TENSOR; }
+
+  ferry_dtype dtype() const { return ferry_tensor_dtype(handle()); }
+  std::span<const int64_t> shape() const { return {ferry_tensor_dims(handle()), ferry_tensor_rank(handle())}; }
+  int64_t size() const { return ferry_tensor_size(handle()); }
+  std::span<const std::byte> bytes() const {
+    return {static_cast<const std::byte*>(ferry_tensor_data(handle())), ferry_tensor_bytes(handle())};
+  }
+  // The elements, which live as long as this value; throws when they are of another type.
+  template <class T>
+  std::span<const T> Data() const {
+    if (dtype() != kDTypeOf<T> || kDTypeOf<T> == FERRY_UNDEFINED)
+      throw Error(Code::kInvalidArgument, "the value is not a tensor of the type asked for");
+    return {static_cast<const T*>(ferry_tensor_data(handle())), static_cast<size_t>(size())};
+  }
+  std::string String(int64_t index) const {
+    size_t length = 0;
+    const char* text = ferry_tensor_string(handle(), index, &length);
+    if (!text) throw Error(Code::kInvalidArgument, "the value has no such string");
+    return {text, length};
+  }
+
+  size_t element_count() const { return ferry_sequence_count(handle()); }
+  Value Element(size_t index) const {
+    return Part([&](ferry_value** out) { return ferry_sequence_element(handle(), index, out); });
+  }
+  Value Keys() const {
+    return Part([&](ferry_value** out) { return ferry_map_keys(handle(), out); });
+  }
+  Value Values() const {
+    return Part([&](ferry_value** out) { return ferry_map_values(handle(), out); });
+  }
+
+  ferry_value* handle() const { return handle_.get(); }
+
+ private:
+  template <class Get>
+  static Value Part(const Get& get) {
+    ferry_value* part = nullptr;
+    detail::Check(get(&part));
+    return Value(part);
+  }
+  detail::Owned<ferry_value, ferry_value_free> handle_;
+};
+
+struct Options {
+  int threads = 0;  // 0: one per core
+  std::string provider = "cpu";
+  std::vector<std::pair<std::string, int64_t>> dimensions;  // what named dimensions will always be
+  bool optimize = true;
+};
+
+// What a model takes or gives.
+struct ValueInfo {
+  std::string name;
+  std::string type;  // for people: "float[batch, 10]"
+  ferry_kind kind = FERRY_KIND_UNKNOWN;
+  ferry_dtype dtype = FERRY_UNDEFINED;
+  bool has_rank = false;
+  std::vector<int64_t> shape;          // -1 where it is not a fixed number
+  std::vector<std::string> dim_names;  // "" where it has none
+};
+
+struct Input {
+  std::string name;
+  Value value;
+};
+
+class Session {
+ public:
+  explicit Session(const std::string& path, const Options& options = {}) {
+    auto made = MakeOptions(options);
+    ferry_session* session = nullptr;
+    detail::Check(ferry_session_open(path.c_str(), made.get(), &session));
+    Take(session);
+  }
+  // The bytes of an .onnx file, which are copied.
+  explicit Session(std::span<const std::byte> model, const Options& options = {}) {
+    auto made = MakeOptions(options);
+    ferry_session* session = nullptr;
+    detail::Check(ferry_session_open_memory(model.data(), model.size(), made.get(), &session));
+    Take(session);
+  }
+
+  const std::vector<ValueInfo>& inputs() const { return inputs_; }
+  const std::vector<ValueInfo>& outputs() const { return outputs_; }
+
+  // All outputs in the model's order, or the values called `outputs`, which may be any inside the model.
+  std::vector<Value> Run(std::span<const Input> inputs, std::span<const std::string> outputs = {}) const {
+    std::vector<const char*> names, wanted;
+    std::vector<const ferry_value*> values;
+    for (const Input& input : inputs) {
+      names.push_back(input.name.c_str());
+      values.push_back(input.value.handle());
+    }
+    for (const std::string& name : outputs) wanted.push_back(name.c_str());
+    std::vector<ferry_value*> results(outputs.empty() ? outputs_.size() : outputs.size());
+    detail::Check(ferry_run(handle_.get(), names.data(), values.data(), names.size(),
+                            outputs.empty() ? nullptr : wanted.data(), results.size(), results.data()));
+    std::vector<Value> owned;
+    owned.reserve(results.size());
+    for (ferry_value* result : results) owned.emplace_back(result);
+    return owned;
+  }
+  // session.Run("x", value): for the many models that have one input.
+  std::vector<Value> Run(std::string_view name, Value value) const {
+    Input input{std::string(name), std::move(value)};
+    return Run(std::span(&input, 1));
+  }
+
+ private:
+  using OwnedOptions = detail::Owned<ferry_options, ferry_options_free>;
+
+  static OwnedOptions MakeOptions(const Options& options) {
+    ferry_options* made = nullptr;
+    detail::Check(ferry_options_create(&made));
+    OwnedOptions owned(made);
+    detail::Check(ferry_options_set_threads(made, options.threads));
+    detail::Check(ferry_options_set_provider(made, options.provider.c_str()));
+    for (const auto& [name, size] : options.dimensions)
+      detail::Check(ferry_options_set_dimension(made, name.c_str(), size));
+    detail::Check(ferry_options_set_optimize(made, options.optimize));
+    return owned;
+  }
+
+  static ValueInfo Describe(const ferry_value_info* info) {
+    ValueInfo described{.name = ferry_info_name(info),
+                        .type = ferry_info_type(info),
+                        .kind = ferry_info_kind(info),
+                        .dtype = ferry_info_dtype(info),
+                        .has_rank = ferry_info_rank(info) >= 0,
+                        .shape = {},
+                        .dim_names = {}};
+    for (int64_t axis = 0; axis < ferry_info_rank(info); ++axis) {
+      described.shape.push_back(ferry_info_dim(info, static_cast<size_t>(axis)));
+      described.dim_names.emplace_back(ferry_info_dim_name(info, static_cast<size_t>(axis)));
+    }
+    return described;
+  }
+
+  void Take(ferry_session* session) {
+    handle_.reset(session);
+    for (size_t i = 0; i < ferry_input_count(session); ++i) inputs_.push_back(Describe(ferry_input(session, i)));
+    for (size_t i = 0; i < ferry_output_count(session); ++i) outputs_.push_back(Describe(ferry_output(session, i)));
+  }
+
+  detail::Owned<ferry_session, ferry_session_free> handle_;
+  std::vector<ValueInfo> inputs_, outputs_;
+};
+
+inline std::string Version() { return ferry_version(); }
+
+}  // namespace api_v1
+}  // namespace ferry

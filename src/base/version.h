@@ -1,0 +1,8 @@
+// Ferry's own version, written by CMake from the project's.
+#pragma once
+
+namespace ferry {
+
+extern const char kVersion[];  // "0.1.0"
+
+}  // namespace ferry

@@ -1,0 +1,87 @@
+#include "base/error.h"
+#include "cli/output.h"
+#include "cli/shared_options.h"
+#include "doctor/benchmark.h"
+#include "ops/infer_graph.h"
+
+namespace ferry::cli {
+namespace {
+
+constexpr Position kPositions[] = {kModelPosition};
+
+constexpr Option kOptions[] = {
+    kDimOption,
+    kThreadsOption,
+    kProviderOption,
+    {.name = "iters", .value = "N", .help = "runs that are measured (usually as many as fit in 3 seconds, 10 to 1000)"},
+    {.name = "warmup", .value = "N", .help = "runs before them, after the first (usually 3)"},
+    {.name = "seed", .value = "N", .help = "seed of the random inputs (usually 1)"},
+};
+
+constexpr Example kExamples[] = {
+    {"ferry bench model.onnx", "how fast is it here?"},
+    {"ferry bench bert.onnx --dim batch=8 --dim seq=128 --threads 2", "with these sizes, on two threads"},
+};
+
+Json ToJson(const BenchmarkResult& result) {
+  Json json;
+  json.Set("load_ms", result.load_ms).Set("first_ms", result.first_ms);
+  json.Set("median_ms", result.median_ms).Set("p90_ms", result.p90_ms).Set("p99_ms", result.p99_ms);
+  json.Set("peak_rss_kb", result.peak_rss_kb).Set("iters", result.iterations).Set("threads", result.threads);
+  Json inputs = Json::Array{};
+  for (const NamedValue& input : result.inputs)
+    inputs.Add(Json().Set("name", input.first).Set("type", ToText(TypeOf(input.second))));
+  return json.Set("inputs", std::move(inputs));
+}
+
+std::string ToLines(const BenchmarkResult& result) {
+  Columns columns({}, "");
+  for (const NamedValue& input : result.inputs)
+    columns.Add({"input", Cat(Printable(input.first), "  ", TypeOf(input.second))});
+  columns.Add({"load", Cat(HumanNumber(result.load_ms), " ms")});
+  columns.Add({"first run", Cat(HumanNumber(result.first_ms), " ms")});
+  columns.Add({"median", Cat(HumanNumber(result.median_ms), " ms  (", Plural(result.iterations, "run"), ", ",
+                             Plural(result.threads, "thread"), ")")});
+  columns.Add({"p90", Cat(HumanNumber(result.p90_ms), " ms")});
+  columns.Add({"p99", Cat(HumanNumber(result.p99_ms), " ms")});
+  columns.Add({"peak memory", HumanBytes(static_cast<double>(result.peak_rss_kb) * 1024)});
+  return columns.Text();
+}
+
+int Run(const Arguments& arguments) {
+  BenchmarkOptions options;
+  options.session = SessionOptionsFrom(arguments);
+  options.inputs.dimensions = DimensionsFrom(arguments);
+  options.inputs.seed = static_cast<uint64_t>(arguments.Int("seed", 1, 0, INT64_MAX));
+  options.iterations = arguments.Int("iters", 0, 1, 1000000000);
+  options.warmup = arguments.Int("warmup", 3, 0, 1000000000);
+  BenchmarkResult result;
+  {
+    Progress progress("run");
+    options.on_run = [&](int64_t done) { progress.At(done + 1); };
+    result = Benchmark(arguments.positions()[0], options);
+  }
+  if (arguments.json())
+    PrintJson(ToJson(result));
+  else
+    Print(ToLines(result));
+  return kGood;
+}
+
+}  // namespace
+
+extern const Command command_bench;
+constinit const Command command_bench = {
+    .name = "bench",
+    .group = Group::kRun,
+    .summary = "Measure how fast a model loads and runs",
+    .details =
+        "Inputs are random, from a seed; integers that look something up stay within its size. Named dimensions are "
+        "1 unless --dim says otherwise.",
+    .positions = kPositions,
+    .options = kOptions,
+    .examples = kExamples,
+    .run = Run,
+};
+
+}  // namespace ferry::cli

@@ -1,0 +1,24 @@
+// Options that several commands have, and what they mean.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "cli/command.h"
+#include "engine/session.h"
+
+namespace ferry::cli {
+
+inline constexpr Position kModelPosition = {.name = "MODEL", .help = "an .onnx file", .completes = Completes::kModel};
+
+inline constexpr Option kThreadsOption = {
+    .name = "threads", .value = "N", .help = "threads of one run (usually one per core)"};
+inline constexpr Option kProviderOption = {
+    .name = "provider", .value = "P", .help = "what runs the model", .words = "cpu"};
+inline constexpr Option kDimOption = {
+    .name = "dim", .value = "NAME=VALUE", .help = "the size of a named dimension (usually 1)", .repeated = true};
+
+SessionOptions SessionOptionsFrom(const Arguments& arguments);
+std::map<std::string, int64_t> DimensionsFrom(const Arguments& arguments);
+
+}  // namespace ferry::cli

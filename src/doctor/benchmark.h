@@ -1,0 +1,31 @@
+// How fast a model runs and how much memory the process took for it.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "doctor/random_input.h"
+
+namespace ferry {
+
+struct BenchmarkOptions {
+  SessionOptions session;
+  RandomInputOptions inputs;
+  int64_t warmup = 3;
+  int64_t iterations = 0;               // 0: as many as fit in a few seconds
+  std::function<void(int64_t)> on_run;  // told before each run how many are done
+};
+
+struct BenchmarkResult {
+  double load_ms = 0;   // file to session
+  double first_ms = 0;  // the first run, which also builds the program
+  double median_ms = 0, p90_ms = 0, p99_ms = 0;
+  int64_t peak_rss_kb = 0;
+  int64_t iterations = 0;
+  int threads = 0;
+  std::vector<NamedValue> inputs;
+};
+
+BenchmarkResult Benchmark(const std::string& path, const BenchmarkOptions& options);
+
+}  // namespace ferry

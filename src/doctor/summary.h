@@ -1,0 +1,33 @@
+// What is in a model: its size, its operators, what it costs to run.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/model.h"
+
+namespace ferry {
+
+struct ModelSummary {
+  std::vector<ValueInfo> inputs;   // without those that an initializer gives
+  std::vector<ValueInfo> outputs;  // with shapes from inference where the model leaves them open
+  std::vector<std::pair<std::string, int64_t>> operators;  // the most frequent first; bodies and functions included
+  int64_t nodes = 0;
+  int64_t parameters = 0;       // elements of all floating-point initializers and constants
+  int64_t parameter_bytes = 0;  // of all initializers
+
+  // For the dimensions given; each is open when something that decides it is not known.
+  std::map<std::string, int64_t> dimensions;  // every named dimension of the inputs and the size taken for it
+  std::optional<int64_t> activation_bytes;    // one run's memory beside the weights
+  std::optional<double> multiply_adds;
+  std::string unknown_because;  // why the two above are open
+};
+
+// Works on models that can't run as well; what needs inference is then left open.
+ModelSummary Summarize(const Model& model, const std::map<std::string, int64_t>& dimensions);
+
+}  // namespace ferry

@@ -1,0 +1,90 @@
+// Normalisation of groups of channels, each instance by itself. InstanceNormalization has a group for every channel.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/support/cast_tensor.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/moments.h"
+
+namespace ferry {
+namespace {
+
+template <class T>
+struct GroupRun {
+  const T* x;
+  T* y;
+  const T* scale;  // of the group's first channel
+  const T* bias;
+  int64_t channels, size;
+  double epsilon;
+};
+
+template <class T>
+void NormalizeGroup(const GroupRun<T>& run) {
+  Moments moments = MomentsOf(run.x, run.channels * run.size);
+  auto mean = static_cast<T>(moments.mean);
+  auto factor = static_cast<T>(1 / std::sqrt(moments.variance + run.epsilon));
+  for (int64_t c = 0; c < run.channels; ++c) {
+    const T* from = run.x + c * run.size;
+    T* to = run.y + c * run.size;
+    T stretch = factor * run.scale[c], bias = run.bias[c];
+    for (int64_t i = 0; i < run.size; ++i) to[i] = (from[i] - mean) * stretch + bias;
+  }
+}
+
+Tensor PerChannel(const OpContext& context, size_t input, const char* name, int64_t channels, DType type) {
+  const Tensor& tensor = context.Input(input);
+  Require(tensor.size() == channels, "'", name, "' must have one value per channel (", channels, "), has shape ",
+          tensor.shape());
+  return CastTensor(tensor, type);
+}
+
+void ComputeGroups(OpContext& context, int64_t groups) {
+  const Tensor& x = context.Input(0);
+  int64_t channels = x.dim(1), size = x.shape().CountBetween(2, x.rank());
+  Require(groups > 0 && channels % groups == 0, channels, " channels cannot be divided into ", groups, " groups");
+  int64_t per_group = channels / groups, count = CheckedProduct(per_group, size);
+  double epsilon = context.node().Float("epsilon", 1e-5f);
+  DType compute = ComputeType(x.dtype());
+  Tensor scale = PerChannel(context, 1, "scale", channels, compute),
+         bias = PerChannel(context, 2, "bias", channels, compute);
+  Tensor& y = context.Output(0, x.dtype(), x.shape());
+  Tensor wide_x = WidenToFloat(x), wide_y = compute == x.dtype() ? y : Tensor(compute, x.shape());
+  Dispatch(FloatTypes{}, compute, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    int64_t grain = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, count));
+    context.ParallelFor(x.dim(0) * groups, grain, [&](int64_t first, int64_t last) {
+      for (int64_t row = first; row < last; ++row) {
+        int64_t channel = row % groups * per_group;
+        NormalizeGroup<T>({wide_x.Data<T>() + row * count, wide_y.MutableData<T>() + row * count,
+                           scale.Data<T>() + channel, bias.Data<T>() + channel, per_group, size, epsilon});
+      }
+    });
+  });
+  NarrowInto(wide_y, y);
+}
+
+void RequireChannels(const OpContext& context) {
+  Require(context.Input(0).rank() >= 2, "the input must have a batch and a channel axis, has shape ",
+          context.Input(0).shape());
+}
+
+void ComputeInstanceNormalization(OpContext& context) {
+  RequireChannels(context);
+  ComputeGroups(context, std::max<int64_t>(1, context.Input(0).dim(1)));
+}
+
+void ComputeGroupNormalization(OpContext& context) {
+  RequireChannels(context);
+  Require(context.node().Has("num_groups"), "attribute 'num_groups' is missing");
+  ComputeGroups(context, context.node().Int("num_groups", 0));
+}
+
+}  // namespace
+
+FERRY_OPERATOR(GroupNormalization,
+               {.compute = ComputeGroupNormalization, .infer = InferSameAsInput, .in_place = kInput0});
+FERRY_OPERATOR(InstanceNormalization,
+               {.compute = ComputeInstanceNormalization, .infer = InferSameAsInput, .in_place = kInput0});
+
+}  // namespace ferry

@@ -1,0 +1,10 @@
+// MatMul and Gemm with a constant matrix, the bias, the sum and the activation after them: one FusedMatMul.
+#pragma once
+
+#include "graph/model.h"
+
+namespace ferry {
+
+bool FuseMatMul(Graph& graph);
+
+}  // namespace ferry

@@ -1,0 +1,11 @@
+#include "passes/optimize.h"
+
+#include "passes/fuse_matmul.h"
+
+namespace ferry {
+
+void Optimize(Graph& graph) {
+  FuseMatMul(graph);
+}
+
+}  // namespace ferry

@@ -1,0 +1,92 @@
+// Runs the binary as a user would and keeps what it said.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+
+extern char** environ;
+
+namespace ferry {
+
+struct Said {
+  int status = -1;
+  std::string out, err;
+  Json json() const { return Json::Parse(out); }
+};
+
+inline std::string ReadText(const std::string& path) {
+  std::string text;
+  if (FILE* file = std::fopen(path.c_str(), "rb")) {
+    char piece[4096];
+    for (size_t n; (n = std::fread(piece, 1, sizeof piece, file)) > 0;) text.append(piece, n);
+    std::fclose(file);
+  }
+  return text;
+}
+
+inline void WriteText(const std::string& path, std::string_view text) {
+  FILE* file = std::fopen(path.c_str(), "wb");
+  ASSERT_NE(file, nullptr) << path;
+  std::fwrite(text.data(), 1, text.size(), file);
+  std::fclose(file);
+}
+
+// A folder of the running test, empty at its start.
+inline std::string ScratchFolder() {
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  std::string folder = std::string(::testing::TempDir()) + "ferry_" + test->test_suite_name() + "_" + test->name() +
+                       "_" + std::to_string(getpid());
+  std::string command = "rm -rf '" + folder + "' && mkdir -p '" + folder + "'";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  return folder;
+}
+
+inline Said Ferry(const std::vector<std::string>& arguments) {
+  std::string prefix = std::string(::testing::TempDir()) + "ferry_said_" + std::to_string(getpid());
+  std::string out_path = prefix + ".out", err_path = prefix + ".err";
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, out_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_addopen(&actions, 2, err_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  std::vector<std::string> words{FERRY_BINARY};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  Said said;
+  pid_t child = 0;
+  int failure = posix_spawn(&child, FERRY_BINARY, &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  EXPECT_EQ(failure, 0) << "the binary can't be started: " << FERRY_BINARY;
+  int status = 0;
+  if (failure == 0 && waitpid(child, &status, 0) == child)
+    said.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  said.out = ReadText(out_path);
+  said.err = ReadText(err_path);
+  unlink(out_path.c_str());
+  unlink(err_path.c_str());
+  return said;
+}
+
+// One clear sentence: a single line on standard error, and nothing else.
+inline void ExpectOneSentence(const Said& said) {
+  EXPECT_EQ(said.out, "");
+  ASSERT_FALSE(said.err.empty());
+  EXPECT_EQ(said.err.find('\n'), said.err.size() - 1) << said.err;
+}
+
+inline std::string SimpleNet(const std::string& file) {
+  return std::string(FERRY_TEST_DATA) + "/torch-models/simple_net/" + file;
+}
+
+}  // namespace ferry

@@ -1,0 +1,129 @@
+#include "tests/cli/run_ferry.h"
+
+namespace ferry {
+namespace {
+
+using ::testing::TestWithParam;
+
+TEST(Usage, WithoutACommandShowsTheHelpAndRefuses) {
+  Said said = Ferry({});
+  EXPECT_EQ(said.status, 2);
+  EXPECT_NE(said.out.find("Usage: ferry COMMAND"), std::string::npos);
+}
+
+TEST(Usage, HelpListsEveryCommand) {
+  Said said = Ferry({"--help"});
+  EXPECT_EQ(said.status, 0);
+  for (const char* command : {"info", "check", "run", "compare", "test", "bench", "completion", "version"})
+    EXPECT_NE(said.out.find(std::string("  ") + command + " "), std::string::npos) << command;
+}
+
+class EveryCommand : public TestWithParam<const char*> {};
+
+TEST_P(EveryCommand, HasHelpWithItsOptions) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{GetParam(), "--help"}, {GetParam(), "-h"}, {"help", GetParam()}}) {
+    Said said = Ferry(words);
+    EXPECT_EQ(said.status, 0);
+    EXPECT_EQ(said.err, "");
+    EXPECT_NE(said.out.find(std::string("Usage: ferry ") + GetParam()), std::string::npos);
+    EXPECT_NE(said.out.find("--json"), std::string::npos);
+  }
+}
+
+TEST_P(EveryCommand, RefusesAnUnknownOption) {
+  Said said = Ferry({GetParam(), "--jsno"});
+  EXPECT_EQ(said.status, 2);
+  EXPECT_NE(said.err.find("did you mean --json?"), std::string::npos) << said.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(Commands, EveryCommand,
+                         ::testing::Values("info", "check", "run", "compare", "test", "bench", "completion",
+                                           "version"));
+
+class EveryModelCommand : public TestWithParam<const char*> {};
+
+TEST_P(EveryModelCommand, ShowsExamples) {
+  EXPECT_NE(Ferry({GetParam(), "--help"}).out.find("Examples:"), std::string::npos);
+}
+
+TEST_P(EveryModelCommand, NeedsItsArgument) {
+  Said said = Ferry({GetParam()});
+  EXPECT_EQ(said.status, 2);
+  EXPECT_NE(said.err.find("is missing"), std::string::npos) << said.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(Commands, EveryModelCommand,
+                         ::testing::Values("info", "check", "run", "compare", "test", "bench"));
+
+struct Refused {
+  std::vector<std::string> words;
+  const char* says;
+};
+
+class WrongUsage : public TestWithParam<Refused> {};
+
+TEST_P(WrongUsage, SaysWhatIsWrong) {
+  Said said = Ferry(GetParam().words);
+  EXPECT_EQ(said.status, 2);
+  EXPECT_EQ(said.out, "");
+  EXPECT_NE(said.err.find(GetParam().says), std::string::npos) << said.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Lines, WrongUsage,
+    ::testing::Values(Refused{{"tset"}, "did you mean 'test'?"}, Refused{{"frobnicate"}, "there is no command"},
+                      Refused{{"info", "a.onnx", "b.onnx"}, "one argument too many"},
+                      Refused{{"bench", "a.onnx", "--iters"}, "--iters needs a value"},
+                      Refused{{"bench", "a.onnx", "--iters", "many"}, "must be a whole number"},
+                      Refused{{"bench", "a.onnx", "--iters", "0"}, "must be a whole number"},
+                      Refused{{"bench", "a.onnx", "--iters", "99999999999999999999"}, "must be a whole number"},
+                      Refused{{"bench", "a.onnx", "--iters", "1", "--iters", "2"}, "given twice"},
+                      Refused{{"bench", "a.onnx", "--dim", "batch"}, "needs NAME=VALUE"},
+                      Refused{{"bench", "a.onnx", "--dim", "batch=two"}, "must be a whole number"},
+                      Refused{{"run", "a.onnx", "--provider", "abacus"}, "must be one of"},
+                      Refused{{"run", "a.onnx", "--json=yes"}, "takes no value"},
+                      Refused{{"run", "a.onnx", "-x"}, "there is no option -x"},
+                      Refused{{"compare", "a.onnx"}, "--data FILE.npz is needed"},
+                      Refused{{"compare", "a.onnx", "--data", "d.npz", "--rtol", "-1"}, "not negative"},
+                      Refused{{"completion", "fish"}, "must be one of bash, zsh"}));
+
+TEST(Usage, TakesValuesAfterAnEqualsSign) {
+  Said said = Ferry({"bench", SimpleNet("torch.onnx"), "--iters=2", "--warmup=0", "--json"});
+  EXPECT_EQ(said.status, 0) << said.err;
+  EXPECT_EQ(said.json().At("iters").AsInt(), 2);
+}
+
+TEST(Usage, TakesWordsAfterTwoDashesAsTheyAre) {
+  Said said = Ferry({"info", "--", "--json"});
+  EXPECT_EQ(said.status, 3);
+  EXPECT_NE(said.err.find("--json"), std::string::npos);
+}
+
+TEST(Version, IsPrinted) {
+  Said said = Ferry({"--version"});
+  EXPECT_EQ(said.status, 0);
+  EXPECT_EQ(said.out.compare(0, 6, "ferry "), 0);
+  EXPECT_EQ(Ferry({"version", "--json"}).json().At("version").AsString(),
+            said.out.substr(6, said.out.find(' ', 6) - 6));
+}
+
+TEST(Completion, OffersCommandsAndOptionsInBash) {
+  std::string folder = ScratchFolder();
+  WriteText(folder + "/try.sh", Ferry({"completion", "bash"}).out +
+                                    "\nCOMP_WORDS=(ferry be) COMP_CWORD=1; _ferry; echo \"${COMPREPLY[*]}\"\n"
+                                    "COMP_WORDS=(ferry bench --it) COMP_CWORD=2; _ferry; echo \"${COMPREPLY[*]}\"\n");
+  std::string command = "bash '" + folder + "/try.sh' > '" + folder + "/offered' 2>&1";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(ReadText(folder + "/offered"), "bench\n--iters\n");
+}
+
+TEST(Completion, DescribesEveryCommandForZsh) {
+  Said said = Ferry({"completion", "zsh"});
+  EXPECT_EQ(said.out.compare(0, 14, "#compdef ferry"), 0);
+  for (const char* command : {"info", "check", "run", "compare", "test", "bench"})
+    EXPECT_NE(said.out.find(std::string("    ") + command + ")\n"), std::string::npos) << command;
+}
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,133 @@
+#include "kernels/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/random_tensors.h"
+
+namespace ferry {
+namespace {
+
+using testing::Random;
+
+template <class T>
+std::vector<T> RandomValues(Random& random, int64_t count) {
+  std::vector<T> values(static_cast<size_t>(count));
+  for (T& value : values)
+    value = std::is_integral_v<T> ? static_cast<T>(random.Int(0, INT64_MAX - 1)) : static_cast<T>(random.Real());
+  return values;
+}
+
+// A product with everything random: sizes, transposed operands, gaps between rows, several matrices at once.
+template <class T>
+struct Product {
+  int64_t m, n, k, batches;
+  std::vector<T> a, b, c;
+  std::vector<GemmBatch> offsets;
+  GemmArgs<T> args;
+
+  explicit Product(Random& random)
+      : m(random.Int(0, 40)), n(random.Int(0, 90)), k(random.Int(0, 300)), batches(random.Int(1, 3)) {
+    if (random.Int(0, 3) == 0) m = random.Int(1, 4);
+    bool a_transposed = random.Bool(), b_transposed = random.Bool();
+    int64_t gap = random.Int(0, 3);
+    args = {.m = m, .n = n, .k = k};
+    args.a_row = a_transposed ? 1 : k + gap;
+    args.a_col = a_transposed ? m + gap : 1;
+    args.b_row = b_transposed ? 1 : n + gap;
+    args.b_col = b_transposed ? k + gap : 1;
+    args.c_row = n + gap;
+    args.c_batch = m * args.c_row;
+    args.accumulate = random.Bool();
+    int64_t a_size = (m + gap) * (k + gap), b_size = (k + gap) * (n + gap);
+    a = RandomValues<T>(random, a_size * batches);
+    b = RandomValues<T>(random, b_size * batches);
+    c = RandomValues<T>(random, args.c_batch * batches);
+    // The second operand is shared by all matrices now and then.
+    bool shares = random.Bool();
+    for (int64_t i = 0; i < batches; ++i) offsets.push_back({i * a_size, shares ? 0 : i * b_size});
+    if (batches > 1) args.batches = offsets;
+    args.a = a.data();
+    args.b = b.data();
+  }
+
+  std::vector<T> Run(ThreadPool* pool) {
+    std::vector<T> out = c;
+    args.c = out.data();
+    Gemm(args, pool);
+    return out;
+  }
+
+  std::vector<T> Plain() const {
+    std::vector<T> out = c;
+    for (int64_t batch = 0; batch < batches; ++batch)
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          using Sum = std::conditional_t<std::is_integral_v<T>, T, double>;
+          T& to = out[static_cast<size_t>(batch * args.c_batch + i * args.c_row + j)];
+          Sum sum = args.accumulate ? static_cast<Sum>(to) : Sum{0};
+          for (int64_t p = 0; p < k; ++p) {
+            T left = a[static_cast<size_t>(offsets[static_cast<size_t>(batch)].a + i * args.a_row + p * args.a_col)];
+            T right = b[static_cast<size_t>(offsets[static_cast<size_t>(batch)].b + p * args.b_row + j * args.b_col)];
+            sum += static_cast<Sum>(left) * static_cast<Sum>(right);
+          }
+          to = static_cast<T>(sum);
+        }
+    return out;
+  }
+};
+
+template <class T>
+void CompareWithPlainLoops(double tolerance) {
+  Random random(7);
+  for (int round = 0; round < 60; ++round) {
+    Product<T> product(random);
+    std::vector<T> fast = product.Run(nullptr), plain = product.Plain();
+    for (size_t i = 0; i < plain.size(); ++i) {
+      if constexpr (std::is_integral_v<T>)
+        ASSERT_EQ(fast[i], plain[i]) << product.m << "×" << product.k << "×" << product.n;
+      else
+        ASSERT_NEAR(fast[i], plain[i], tolerance) << product.m << "×" << product.k << "×" << product.n;
+    }
+  }
+}
+
+TEST(Gemm, FloatAgreesWithPlainLoops) { CompareWithPlainLoops<float>(2e-5); }
+TEST(Gemm, DoubleAgreesWithPlainLoops) { CompareWithPlainLoops<double>(1e-12); }
+TEST(Gemm, Words32WrapAsPlainLoopsDo) { CompareWithPlainLoops<uint32_t>(0); }
+TEST(Gemm, Words64WrapAsPlainLoopsDo) { CompareWithPlainLoops<uint64_t>(0); }
+
+TEST(Gemm, ThreadsDoNotChangeABit) {
+  ThreadPool two(2), five(5);
+  Random random(11);
+  for (int round = 0; round < 20; ++round) {
+    Product<float> product(random);
+    std::vector<float> alone = product.Run(nullptr);
+    EXPECT_EQ(alone, product.Run(&two));
+    EXPECT_EQ(alone, product.Run(&five));
+  }
+  // Large enough for several tasks along both sides.
+  int64_t m = 500, n = 700, k = 300;
+  std::vector<float> a = RandomValues<float>(random, m * k), b = RandomValues<float>(random, k * n);
+  std::vector<float> alone(static_cast<size_t>(m * n)), together(alone.size());
+  GemmArgs<float> args{.m = m, .n = n, .k = k, .a = a.data(), .a_row = k, .b = b.data(), .b_row = n, .c_row = n};
+  args.c = alone.data();
+  Gemm(args, nullptr);
+  args.c = together.data();
+  Gemm(args, &two);
+  EXPECT_EQ(alone, together);
+}
+
+TEST(Gemm, NothingToAddUpGivesZerosOrLeavesC) {
+  std::vector<float> c(6, 5.0f);
+  GemmArgs<float> args{.m = 2, .n = 3, .k = 0, .a_row = 0, .b_row = 3, .c = c.data(), .c_row = 3, .accumulate = true};
+  Gemm(args, nullptr);
+  EXPECT_EQ(c, std::vector<float>(6, 5.0f));
+  args.accumulate = false;
+  Gemm(args, nullptr);
+  EXPECT_EQ(c, std::vector<float>(6, 0.0f));
+}
+
+}  // namespace
+}  // namespace ferry

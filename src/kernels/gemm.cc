@@ -286,6 +286,13 @@ void Gemm(const GemmArgs<T>& args, ThreadPool* pool) {
                pool);
 }
 
+template <class T>
+void AddScaled(int64_t n, T scale, const T* from, T* to) {
+  Loops<T>().add_rows(1, &scale, from, 0, to, n);
+}
+
+template void AddScaled(int64_t, float, const float*, float*);
+template void AddScaled(int64_t, double, const double*, double*);
 template void Gemm(const GemmArgs<float>&, ThreadPool*);
 template void Gemm(const GemmArgs<double>&, ThreadPool*);
 template void Gemm(const GemmArgs<uint32_t>&, ThreadPool*);

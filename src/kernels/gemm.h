@@ -35,6 +35,10 @@ struct GemmArgs {
 template <class T>
 void Gemm(const GemmArgs<T>& args, ThreadPool* pool);
 
+// to[0, n) += scale · from[0, n)
+template <class T>
+void AddScaled(int64_t n, T scale, const T* from, T* to);
+
 // One operand as the inner loops want it: `lines` are the rows of A or the columns of B. Whoever implements it decides
 // where elements come from: strided memory, narrower types, the windows of a convolution.
 template <class T>

@@ -202,7 +202,8 @@ class AttentionRun {
   void Run(T* y, T* scores) {
     int64_t rows = plan_.group * plan_.q.length;
     int64_t blocks = (rows + kRows - 1) / kRows;
-    context_.ParallelFor(plan_.q.batch * plan_.k.heads * blocks, 1, [&](int64_t begin, int64_t end) {
+    int64_t work = std::max<int64_t>(std::min(rows, kRows) * plan_.total * (plan_.q.size + plan_.v.size), 1);
+    context_.ParallelFor(plan_.q.batch * plan_.k.heads * blocks, 1 + 65536 / work, [&](int64_t begin, int64_t end) {
       int64_t most = std::min(rows, kRows);
       std::vector<T> q(static_cast<size_t>(most * plan_.q.size)), s(static_cast<size_t>(most * plan_.total)),
           out(static_cast<size_t>(most * plan_.v.size));

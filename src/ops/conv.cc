@@ -18,8 +18,9 @@ void RunDepthwise(const OpContext& context, const ConvPlan& plan, const T* x, co
         OutputRange valid = ValidOutputs(last, k);
         int64_t from = offset + last.Position(0, k);
         T weight = kernel[first_tap + k];
+        if (valid.begin == valid.end) continue;
         if (last.stride == 1) {
-          for (int64_t j = valid.begin; j < valid.end; ++j) to[j] += weight * plane[from + j];
+          AddScaled(valid.end - valid.begin, weight, plane + from + valid.begin, to + valid.begin);
         } else {
           for (int64_t j = valid.begin; j < valid.end; ++j) to[j] += weight * plane[from + j * last.stride];
         }
@@ -80,9 +81,7 @@ void RunSinglePixel(const OpContext& context, const ConvPlan& plan, const PanelS
 template <class T>
 void RunGeneral(const OpContext& context, const ConvPlan& plan, const PanelSource<T>& image, const T* w, T* y) {
   auto same = [](T value, int64_t, int64_t) { return value; };
-  std::vector<int64_t> offsets;
-  for (int64_t batch = 0; batch < plan.batch * plan.groups; ++batch)
-    offsets.push_back(batch % plan.groups * plan.group_features * plan.depth());
+  std::vector<int64_t> offsets = plan.WeightOffsets();
   StridedSource<T, T, decltype(same)> weights(w, plan.depth(), 1, offsets, same);
   PanelGemm<T>({.m = plan.group_features,
                 .n = plan.counts.output,

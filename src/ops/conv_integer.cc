@@ -11,9 +11,7 @@ namespace {
 // Products of values without their zero points, summed in 32 bits that wrap.
 void IntegerConv(const OpContext& context, const ConvPlan& plan, const Tensor& x, int32_t x_zero, const Tensor& w,
                  const std::vector<int32_t>& w_zeros, Tensor& sums) {
-  std::vector<int64_t> offsets;
-  for (int64_t batch = 0; batch < plan.batch * plan.groups; ++batch)
-    offsets.push_back(batch % plan.groups * plan.group_features * plan.depth());
+  std::vector<int64_t> offsets = plan.WeightOffsets();
   DispatchBytes(x.dtype(), [&](auto x_tag) {
     using X = typename decltype(x_tag)::type;
     DispatchBytes(w.dtype(), [&](auto w_tag) {

@@ -125,9 +125,7 @@ void ComputeDeformConv(OpContext& context) {
   Tensor result = IsSmallFloat(x.dtype()) ? Tensor(DType::kFloat, plan.output) : y;
   Tensor wide_x = WidenToFloat(x), wide_w = WidenToFloat(w), wide_offset = WidenToFloat(offset);
   Tensor wide_bias = bias ? WidenToFloat(*bias) : Tensor(), wide_mask = mask ? WidenToFloat(*mask) : Tensor();
-  std::vector<int64_t> weight_offsets;
-  for (int64_t batch = 0; batch < plan.batch * plan.groups; ++batch)
-    weight_offsets.push_back(batch % plan.groups * plan.group_features * plan.depth());
+  std::vector<int64_t> weight_offsets = plan.WeightOffsets();
   Dispatch(FloatTypes{}, result.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* to = result.MutableData<T>();

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "kernels/gemm.h"
 #include "ops/operator.h"
 #include "ops/support/attention.h"
 #include "ops/support/widen.h"
@@ -88,19 +89,16 @@ void RunHead(const LinearPlan& plan, const LinearTensors& tensors, int64_t image
     std::copy_n(value, d_v, update.data());
     if (plan.corrects) {
       float beta = tensors.beta.Data<float>()[row * plan.beta_heads + (plan.beta_heads == 1 ? 0 : head)];
-      for (int64_t i = 0; i < d_k; ++i)
-        for (int64_t j = 0; j < d_v; ++j) update[static_cast<size_t>(j)] -= key[i] * state[i * d_v + j];
+      for (int64_t i = 0; i < d_k; ++i) AddScaled(d_v, -key[i], state + i * d_v, update.data());
       for (float& each : update) each *= beta;
     }
-    for (int64_t i = 0; i < d_k; ++i)
-      for (int64_t j = 0; j < d_v; ++j) state[i * d_v + j] += key[i] * update[static_cast<size_t>(j)];
+    for (int64_t i = 0; i < d_k; ++i) AddScaled<float>(d_v, key[i], update.data(), state + i * d_v);
     for (int64_t g = 0; g < plan.group; ++g) {
       int64_t q_head = head * plan.group + g;
       const float* query = tensors.q.Data<float>() + row * plan.q.row() + q_head * d_k;
       float* to = out + (row * plan.q.heads + q_head) * d_v;
       std::fill_n(to, d_v, 0.0f);
-      for (int64_t i = 0; i < d_k; ++i)
-        for (int64_t j = 0; j < d_v; ++j) to[j] += query[i] * state[i * d_v + j];
+      for (int64_t i = 0; i < d_k; ++i) AddScaled<float>(d_v, query[i], state + i * d_v, to);
       for (int64_t j = 0; j < d_v; ++j) to[j] *= plan.scale;
     }
   }

@@ -2,7 +2,9 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/gemm.h"
 #include "ops/operator.h"
+#include "ops/support/cast_tensor.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/resample.h"
 #include "ops/support/widen.h"
@@ -63,6 +65,13 @@ void PlanFromSizes(const ResizeAttributes& attributes, const std::vector<int64_t
   }
 }
 
+// Element i of the starts and of the ends, which follow them.
+void ReadRoi(const Tensor& roi, size_t i, size_t count, ResizeAxis& axis) {
+  Tensor values = CastTensor(roi, DType::kDouble);
+  axis.roi_start = values.Data<double>()[i];
+  axis.roi_end = values.Data<double>()[i + count];
+}
+
 std::vector<ResizeAxis> PlanResize(const OpContext& context, const ResizeAttributes& attributes, const Shape& x) {
   const Tensor* roi = FilledInput(context, 1);
   const Tensor* scales = FilledInput(context, 2);
@@ -75,14 +84,7 @@ std::vector<ResizeAxis> PlanResize(const OpContext& context, const ResizeAttribu
   auto count = static_cast<int64_t>(axes.size());
   if (attributes.coordinates == CoordinateMode::kCrop) {
     Require(roi && roi->size() == 2 * count, "tf_crop_and_resize needs a roi of ", 2 * count, " values");
-    Tensor wide = WidenToFloat(*roi);
-    Dispatch(FloatTypes{}, wide.dtype(), [&](auto tag) {
-      const auto* values = wide.Data<typename decltype(tag)::type>();
-      for (int64_t i = 0; i < count; ++i) {
-        plan[axes[static_cast<size_t>(i)]].roi_start = static_cast<double>(values[i]);
-        plan[axes[static_cast<size_t>(i)]].roi_end = static_cast<double>(values[i + count]);
-      }
-    });
+    for (size_t i = 0; i < axes.size(); ++i) ReadRoi(*roi, i, axes.size(), plan[axes[i]]);
   }
   if (sizes) {
     Require(sizes->size() == count, "sizes has ", sizes->size(), " values for ", count, " axes");
@@ -97,7 +99,24 @@ std::vector<ResizeAxis> PlanResize(const OpContext& context, const ResizeAttribu
   return plan;
 }
 
-// [outer, input, inner] to [outer, output, inner], each output a weighted sum of inputs.
+// One output row of `inner` elements: a weighted sum of rows of the block. A value of no weight has no say, not even
+// when it is infinite.
+template <class T>
+void ResampleRow(const AxisTaps& taps, size_t out, int64_t inner, const T* block, T* row) {
+  size_t first = out * static_cast<size_t>(taps.count), last = first + static_cast<size_t>(taps.count);
+  if (inner == 1) {
+    T sum{0};
+    for (size_t tap = first; tap < last; ++tap)
+      if (taps.weight[tap] != 0) sum += static_cast<T>(taps.weight[tap]) * block[taps.input[tap]];
+    *row = sum;
+    return;
+  }
+  std::fill_n(row, inner, T{0});
+  for (size_t tap = first; tap < last; ++tap)
+    if (taps.weight[tap] != 0) AddScaled(inner, static_cast<T>(taps.weight[tap]), block + taps.input[tap] * inner, row);
+}
+
+// [outer, input, inner] to [outer, output, inner].
 template <class T>
 void ResampleAxis(const OpContext& context, const AxisTaps& taps, int64_t outer, int64_t input, int64_t output,
                   int64_t inner, T extrapolation, const T* from, T* to) {
@@ -105,21 +124,10 @@ void ResampleAxis(const OpContext& context, const AxisTaps& taps, int64_t outer,
   context.ParallelFor(outer * output, 1 + 32768 / work, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       auto out = static_cast<size_t>(i % output);
-      T* row = to + i * inner;
-      if (!taps.outside.empty() && taps.outside[out]) {
-        std::fill_n(row, inner, extrapolation);
-        continue;
-      }
-      std::fill_n(row, inner, T{0});
-      const T* block = from + i / output * input * inner;
-      for (size_t tap = out * static_cast<size_t>(taps.count), last = tap + static_cast<size_t>(taps.count); tap < last;
-           ++tap) {
-        T weight = static_cast<T>(taps.weight[tap]);
-        // A value of no weight has no say, not even when it is infinite.
-        if (weight == T{0}) continue;
-        const T* source = block + taps.input[tap] * inner;
-        for (int64_t j = 0; j < inner; ++j) row[j] += weight * source[j];
-      }
+      if (!taps.outside.empty() && taps.outside[out])
+        std::fill_n(to + i * inner, inner, extrapolation);
+      else
+        ResampleRow(taps, out, inner, from + i / output * input * inner, to + i * inner);
     }
   });
 }
@@ -297,7 +305,7 @@ void InferFromScales(InferContext& context, const ResizeAttributes& attributes, 
   auto count = static_cast<int64_t>(axes.size());
   bool crops = attributes.coordinates == CoordinateMode::kCrop;
   bool known = scales && scales->dtype() == DType::kFloat && scales->size() == count;
-  if (crops) known = known && roi && roi->dtype() == DType::kFloat && roi->size() == 2 * count;
+  if (crops) known = known && roi && IsFloating(roi->dtype()) && roi->size() == 2 * count;
   for (int64_t i = 0; i < count; ++i) {
     Dim& dim = out[axes[static_cast<size_t>(i)]];
     if (!known || !dim.known()) {
@@ -305,10 +313,7 @@ void InferFromScales(InferContext& context, const ResizeAttributes& attributes, 
       continue;
     }
     ResizeAxis axis{.input = *dim.value};
-    if (crops) {
-      axis.roi_start = double{roi->Data<float>()[i]};
-      axis.roi_end = double{roi->Data<float>()[i + count]};
-    }
+    if (crops) ReadRoi(*roi, static_cast<size_t>(i), axes.size(), axis);
     PlanFromScale(attributes, scales->Data<float>()[i], axis);
     dim = Dim(axis.output);
   }

@@ -37,10 +37,7 @@ void ComputeSwiGLU(OpContext& context) {
   NarrowInto(result, y);
 }
 
-void InferSwiGLU(InferContext& context) {
-  context.SetOutput(0,
-                    context.InputShape(0) ? context.InputType(0) : Merge(context.InputType(0), context.InputType(1)));
-}
+void InferSwiGLU(InferContext& context) { context.SetOutput(0, Merge(context.InputType(0), context.InputType(1))); }
 
 }  // namespace
 

@@ -22,6 +22,13 @@ bool ConvPlan::is_pointwise() const {
   });
 }
 
+std::vector<int64_t> ConvPlan::WeightOffsets() const {
+  std::vector<int64_t> offsets;
+  for (int64_t image = 0; image < batch; ++image)
+    for (int64_t group = 0; group < groups; ++group) offsets.push_back(group * group_features * depth());
+  return offsets;
+}
+
 ConvPlan PlanConv(const Node& node, const Shape& x, const Shape& w) {
   Require(x.rank() >= 3, "the input needs a batch, channels and at least one spatial axis, its shape is ", x);
   ConvPlan plan;

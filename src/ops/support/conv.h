@@ -20,7 +20,9 @@ struct ConvPlan {
   Shape output;
 
   int64_t depth() const { return group_channels * counts.taps; }  // products per output element
-  bool is_pointwise() const;                                      // 1×1, stride 1, no padding
+  // Where the weights of each (image, group) pair begin.
+  std::vector<int64_t> WeightOffsets() const;
+  bool is_pointwise() const;  // 1×1, stride 1, no padding
 };
 
 // Checks x [N, C, …] against w [M, C/group, …] and the node's attributes.

@@ -33,9 +33,8 @@ void ComputeLinearClassifier(OpContext& context) {
     std::span<double> row(scores.data() + n * columns, static_cast<size_t>(columns));
     model.Evaluate(x.Row(n), row.last(static_cast<size_t>(model.targets)));
     if (columns != model.targets) row[0] = -row[1];
-    size_t best = IndexOfLargest(row);
     double raw = row[0];
-    ApplyPostTransform(transform, row);
+    size_t best = TransformAndPick(transform, row);
     if (columns > 1)
       labels.Write(y, n, best);
     else

@@ -38,9 +38,7 @@ struct Classifier {
 size_t Classifier::Finish(std::span<const double> sums, std::span<double> scores) const {
   if (!one_sided) {
     for (size_t c = 0; c < scores.size(); ++c) scores[c] = sums[c] + (base.empty() ? 0.0 : base[c]);
-    size_t winner = IndexOfLargest(scores);
-    ApplyPostTransform(transform, scores);
-    return winner;
+    return TransformAndPick(transform, scores);
   }
   // The one sum speaks for the second class: as a probability when all weights are positive, else as a margin.
   double score = sums[voted_class] + (base.empty() ? 0.0 : base.back());

@@ -96,6 +96,12 @@ void ApplyPostTransform(PostTransform transform, std::span<double> scores) {
   }
 }
 
+size_t TransformAndPick(PostTransform transform, std::span<double> scores) {
+  size_t winner = IndexOfLargest(scores);
+  ApplyPostTransform(transform, scores);
+  return transform == PostTransform::kSoftmaxZero ? IndexOfLargest(scores) : winner;
+}
+
 void ClassLabels::Write(Tensor& labels, int64_t row, size_t index) const {
   if (strings.empty())
     labels.MutableData<int64_t>()[row] = ints[index];

@@ -34,6 +34,8 @@ enum class PostTransform : uint8_t { kNone = 0, kSoftmax = 1, kLogistic = 2, kSo
 PostTransform ReadPostTransform(const Node& node);
 void ApplyPostTransform(PostTransform transform, std::span<double> scores);
 double Logistic(double value);
+// The same, and which class wins: the one with the largest score. Where zero means "no vote", such a class cannot win.
+size_t TransformAndPick(PostTransform transform, std::span<double> scores);
 
 // The classes of a classifier: integers or strings, whichever of the two attributes is given.
 struct ClassLabels {

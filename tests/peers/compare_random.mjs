@@ -1,6 +1,7 @@
 // Random cases of every operator that both Ferry and onnxruntime-node have.
 //
 //   node compare_random.mjs --modules DIR --ferry build/ferry [--cases 20000] [--seed 1] [--only Pad,Slice] [--keep DIR]
+//                           [--record FILE.tar.xz]: the cases both agree on, for tests that run without the peer
 //
 // DIR is where 'npm install' put the peers (see package.json). Each case becomes a folder as ONNX keeps its own, with the
 // peer's outputs as the expected ones; 'ferry test' then runs them all.
@@ -19,7 +20,7 @@ import {encodeModel, encodeTensor} from './onnx_file.mjs';
 import {options} from './options.mjs';
 import {Random} from './random.mjs';
 
-const asked = options({modules: '.', ferry: 'build/ferry', cases: '20000', seed: '1', only: '', keep: ''});
+const asked = options({modules: '.', ferry: 'build/ferry', cases: '20000', seed: '1', only: '', keep: '', record: ''});
 const ort = createRequire(join(resolve(asked.modules), 'package.json'))('onnxruntime-node');
 const makers = Object.entries({...elementwise, ...shapes, ...network, ...classical}).filter(([name]) => !asked.only || asked.only.split(',').includes(name));
 const folder = asked.keep ? resolve(asked.keep) : mkdtempSync(join(tmpdir(), 'ferry-random-'));
@@ -115,6 +116,11 @@ for (const line of lines.filter((l) => l.startsWith('failed '))) {
     ++unexplained;
     console.log(`${line}\n    ${described.get(label)}`);
   }
+}
+if (asked.record) {
+  for (const line of lines.filter((l) => l.startsWith('failed '))) rmSync(join(folder, line.split(' ')[1].replace(/:$/, '')), {recursive: true});
+  rmSync(list);
+  execFileSync('tar', ['-C', folder, '--transform', 's,^\\.,peers-random,', '--sort=name', '--mtime=@0', '--owner=0', '--group=0', '--numeric-owner', '-cJf', resolve(asked.record), '.']);
 }
 const differences = [...explained.values()].reduce((a, b) => a + b, 0);
 console.log(`\n${differences} known differences:`);

@@ -15,6 +15,8 @@ const votesTwice = (node) => {
   });
 };
 
+const REDUCTIONS = ['Sum', 'Mean', 'Max', 'Min', 'Prod', 'L1', 'L2', 'SumSquare', 'LogSum', 'LogSumExp'].map((name) => `Reduce${name}`);
+
 export const known = [
   {op: 'OneHot', when: (node) => node.opset < 11, reason: 'before opset 11 a negative index is outside [0, depth) and gives off_value; the peer counts from the end'},
   {op: 'NonZero', when: (node) => node.inputs[0].shape.length === 0, reason: 'the text gives a scalar the output shape (0, N); the peer gives (1, N), as numpy does'},
@@ -31,8 +33,8 @@ export const known = [
   {op: 'LSTM', when: (node) => attribute(node, 'clip') !== undefined, reason: 'clip is applied to the input of every activation by the text; the peer leaves out the last one, of the cell state'},
   {op: 'Slice', when: (node) => Array.from(node.inputs[2].data).some((v) => Number(v) === 2147483647), reason: 'for a negative step the text clamps an end of INT_MAX to the last element, which leaves nothing; the peer runs to the first'},
   {op: 'ReduceProd', when: (node) => node.inputs[0].type.startsWith('int'), reason: 'integers wrap around, as numpy has it; the peer multiplies in floating point and saturates'},
-  {op: 'ReduceSum', when: (node) => node.inputs[0].shape.includes(0), reason: 'the peer keeps reduced dimensions of an empty tensor'},
   {op: 'ReduceMean', when: (node) => node.inputs[0].shape.includes(0) && node.inputs[0].type.startsWith('int'), reason: 'the mean of no integers is no integer: refused'},
+  ...REDUCTIONS.map((op) => ({op, when: (node) => node.inputs[0].shape.includes(0), reason: 'the peer keeps reduced dimensions of an empty tensor'})),
   {op: 'Softplus', when: () => true, reason: 'the peer overflows in exp for large values'},
   {op: 'InstanceNormalization', when: (node) => node.inputs[0].shape.slice(2).every((d) => d === 1), reason: 'one element is its own mean and gives the bias exactly; the peer rounds on the way'},
   {op: 'LinearRegressor', when: (node) => transform(node) !== 'NONE' && Number(node.attributes.targets) === 1, reason: 'the peer leaves post_transform out when there is one target'},

@@ -112,7 +112,7 @@ TEST(Session, ManyThreadsShareOneSession) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t)
     threads.emplace_back([&, t] {
-      for (int i = 0; i < 200; ++i) {
+      for (int i = 0; i < 1000; ++i) {
         // Two batch sizes, so that programs are looked up and frames are shared.
         bool two = (t + i) % 2;
         auto x = two ? Floats({1, 1, 1, 1}, {2, 2}) : Floats({1, 1}, {1, 2});

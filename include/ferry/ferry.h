@@ -32,6 +32,13 @@ FERRY_API const char* ferry_version(void); /* "0.1.0" */
 
 /* ---- errors ---- */
 
+/* A number from outside may be none of an enum's names; with its type fixed, C++ may still look at it and refuse. */
+#ifdef __cplusplus
+#define FERRY_ENUM_BASE : int
+#else
+#define FERRY_ENUM_BASE
+#endif
+
 typedef enum ferry_code {
   FERRY_OK = 0,
   FERRY_INVALID_ARGUMENT = 1, /* the caller asked for something that cannot be: a wrong input, a wrong option */
@@ -53,7 +60,7 @@ FERRY_API void ferry_status_free(ferry_status* status);
 /* ---- values ---- */
 
 /* Numbered as ONNX's TensorProto.DataType. */
-typedef enum ferry_dtype {
+typedef enum ferry_dtype FERRY_ENUM_BASE {
   FERRY_UNDEFINED = 0,
   FERRY_FLOAT = 1,
   FERRY_UINT8 = 2,

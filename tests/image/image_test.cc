@@ -37,7 +37,7 @@ TEST(Pnm, RefusesDamage) {
 }
 
 void Put(std::string& out, uint32_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i) & 255));
+  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(i < 4 ? value >> (8 * i) & 255 : 0));
 }
 
 // A bitmap with a 40-byte header.

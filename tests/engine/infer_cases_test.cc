@@ -1,4 +1,5 @@
-// Inference held against what really comes out, on every case of ONNX's own operator tests and on every value inside.
+// Inference held against what really comes out, on every case of ONNX's own operator tests, on random cases, and on every
+// value inside.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -108,11 +109,13 @@ InferOptions RulesOnly(int64_t largest) {
 
 template <class Check>
 void ForEachCase(const Check& check) {
-  for (const TestCase& test_case : FindTestCases(JoinPath(FERRY_TEST_DATA, "onnx-node"))) {
-    try {
-      check(Load(test_case));
-    } catch (const Error& error) {
-      ADD_FAILURE() << test_case.name << ": " << error.message();
+  for (const char* folder : {"onnx-node", "peers-random"}) {
+    for (const TestCase& test_case : FindTestCases(JoinPath(FERRY_TEST_DATA, folder))) {
+      try {
+        check(Load(test_case));
+      } catch (const Error& error) {
+        ADD_FAILURE() << test_case.name << ": " << error.message();
+      }
     }
   }
 }

@@ -10,7 +10,10 @@ namespace {
 // Σ sign·coefficient·cos(2πjn/N), signs alternating; N is the size, or one less for a symmetric window.
 void ComputeWindow(OpContext& context, std::span<const double> coefficients) {
   int64_t size = ScalarInt(context.Input(0), "size");
+  constexpr int64_t kLongest = int64_t{1} << 26;
   Require(size >= 0, "the size of a window must not be negative, is ", size);
+  if (size > kLongest)
+    Fail(ErrorCode::kLimit, "a window of ", size, " samples is too long; ", kLongest, " are possible");
   bool periodic = context.node().Int("periodic", 1) != 0;
   Tensor& y = context.Output(0, NumericTypeAttribute(context.node(), "output_datatype"), {size});
   std::vector<double> values(static_cast<size_t>(size));

@@ -30,9 +30,9 @@ void ComputeMelWeightMatrix(OpContext& context) {
           sample_rate = ScalarInt(context.Input(2), "sample_rate");
   double lower = ScalarFloat(context.Input(3), "lower_edge_hertz"),
          upper = ScalarFloat(context.Input(4), "upper_edge_hertz");
-  constexpr int64_t kMost = int64_t{1} << 32;
-  Require(triangles >= 0 && triangles < kMost, "num_mel_bins is ", triangles);
-  Require(dft_length >= 1 && dft_length < kMost, "dft_length must be positive, is ", dft_length);
+  constexpr int64_t kMost = int64_t{1} << 24;
+  Require(triangles >= 0 && triangles < kMost, "num_mel_bins must be 0 to ", kMost - 1, ", is ", triangles);
+  Require(dft_length >= 1 && dft_length < kMost, "dft_length must be 1 to ", kMost - 1, ", is ", dft_length);
   Require(sample_rate >= 1, "sample_rate must be positive, is ", sample_rate);
   Require(lower >= 0 && upper >= lower && std::isfinite(upper), "the band must satisfy 0 <= lower <= upper, is ", lower,
           " to ", upper);

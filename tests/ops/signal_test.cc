@@ -126,6 +126,7 @@ TEST(Windows, WorkForEverySizeAndType) {
   EXPECT_EQ(Elements<float>(RunNode(node, {Scalar(1)})[0]), (std::vector<float>{1}));
   EXPECT_EQ(RunNode(node, {Scalar(0)})[0].tensor().size(), 0);
   EXPECT_THAT(ErrorOf([&] { RunNode(node, {Scalar(-1)}); }), HasSubstr("must not be negative"));
+  EXPECT_THAT(ErrorOf([&] { RunNode(node, {Scalar(int64_t{1} << 40)}); }), HasSubstr("is too long"));
   node.Set("output_datatype", static_cast<int64_t>(DType::kUInt8));
   EXPECT_EQ(Elements<uint8_t>(RunNode(node, {Scalar(3)})[0]), (std::vector<uint8_t>{0, 1, 0}));
   node.Set("output_datatype", static_cast<int64_t>(DType::kString));

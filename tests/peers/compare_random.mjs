@@ -13,6 +13,7 @@ import {join, resolve} from 'node:path';
 
 import {classical} from './cases_ml.mjs';
 import {elementwise} from './cases_elementwise.mjs';
+import {modern} from './cases_modern.mjs';
 import {network} from './cases_network.mjs';
 import {shapes} from './cases_shape.mjs';
 import {whyDifferent} from './known_differences.mjs';
@@ -22,7 +23,7 @@ import {Random} from './random.mjs';
 
 const asked = options({modules: '.', ferry: 'build/ferry', cases: '20000', seed: '1', only: '', keep: '', record: ''});
 const ort = createRequire(join(resolve(asked.modules), 'package.json'))('onnxruntime-node');
-const makers = Object.entries({...elementwise, ...shapes, ...network, ...classical}).filter(([name]) => !asked.only || asked.only.split(',').includes(name));
+const makers = Object.entries({...elementwise, ...shapes, ...network, ...modern, ...classical}).filter(([name]) => !asked.only || asked.only.split(',').includes(name));
 const folder = asked.keep ? resolve(asked.keep) : mkdtempSync(join(tmpdir(), 'ferry-random-'));
 const isFloat = (type) => type.startsWith('float');
 

@@ -25,7 +25,7 @@ export const known = [
   {op: 'ConvTranspose', when: samePads, reason: 'with auto_pad SAME the output is input · stride by the text; the peer falls short when the kernel is smaller than the stride'},
   {op: 'AveragePool', when: samePads, reason: 'auto_pad SAME never crops; the peer computes a negative padding when the kernel is smaller than the stride'},
   {op: 'LpPool', when: samePads, reason: 'auto_pad SAME never crops; the peer computes a negative padding when the kernel is smaller than the stride'},
-  {op: 'Cast', when: (node) => node.attributes.to === 8n && node.inputs[0].type === 'float16', reason: 'the shortest text that reads back as the same half, as numpy writes it; the peer writes it as a float'},
+  {op: 'Cast', when: (node) => node.attributes.to === 8n && node.inputs[0].type.startsWith('float'), reason: 'the shortest text that reads back as the same number, with a point, as numpy writes it; the peer writes eight digits'},
   {op: 'Cast', when: (node) => node.attributes.to === 8n && node.inputs[0].type === 'bool', reason: "the standard's reference writes True and False; the peer writes 1 and 0"},
   {op: 'Resize', when: (node) => attribute(node, 'coordinate_transformation_mode') === 'align_corners' && node.inputs[2], reason: "with scales, the standard's own cases keep the fractional length; the peer rounds it down"},
   {op: 'Resize', when: (node) => attribute(node, 'mode') === 'nearest' && ['floor', 'ceil'].includes(attribute(node, 'nearest_mode')), reason: 'a coordinate on the edge between two elements: 1.5 / 0.6 - 0.5 is 2 only when rounded to a float; the text names no precision'},

@@ -218,6 +218,18 @@ TEST(Gradient, OfPoolingAndNormalization) {
                 squared(MakeNode("BatchNormalization", {"x0", "x1", "x2", "x3", "x4"}, {"a"})));
 }
 
+TEST(Gradient, OfWhatDiffersWhileTraining) {
+  Node norm = MakeNode("BatchNormalization", {"x0", "x1", "x2", "mean", "var"}, {"a", "m", "v"},
+                       {{"training_mode", int64_t{1}}});
+  CheckGradient("BatchNormalization", {Spread({3, 2, 4}), Spread({2}), Spread({2})},
+                {norm, MakeNode("Exp", {"a"}, {"y"})}, {Const("mean", Spread({2})), Const("var", Spread({2}, 0.5, 2))});
+  for (bool training : {false, true})
+    CheckGradient(
+        Cat("Dropout ", training), {Spread({4, 5})},
+        {MakeNode("Dropout", {"x0", "r", "t"}, {"a"}, {{"seed", int64_t{3}}}), MakeNode("Mul", {"a", "a"}, {"y"})},
+        {Const("r", Tensor::Scalar<float>(0.3f)), Const("t", Tensor::Scalar(training))});
+}
+
 TEST(Gradient, OfMovedElements) {
   auto squared = [](Node node) { return std::vector<Node>{std::move(node), MakeNode("Mul", {"a", "a"}, {"y"})}; };
   CheckGradient(

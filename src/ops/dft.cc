@@ -143,6 +143,7 @@ void ComputeDft(OpContext& context) {
 void InferDft(InferContext& context) {
   const SymbolicShape* x = context.InputShape(0);
   if (!x) return context.SetOutput(0, context.InputDType(0));
+  Require(x->size() >= 2, "the input needs at least two dimensions: the signal and its real and imaginary parts");
   Attributes attributes(context.node());
   SymbolicShape shape = *x;
   std::optional<std::vector<int64_t>> axis = std::vector<int64_t>{-2};

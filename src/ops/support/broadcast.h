@@ -50,6 +50,7 @@ class BroadcastWalk {
   // visit(result offset, operand offsets) for the runs [first, last).
   template <class Visitor>
   void Visit(int64_t first, int64_t last, const Visitor& visit) const {
+    if (first >= last) return;
     Offsets offsets{};
     std::vector<int64_t> index(axes_.size());
     int64_t rest = first;

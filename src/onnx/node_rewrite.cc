@@ -19,7 +19,7 @@ std::string NodeRewrite::Name(std::string_view what) {
   std::string base = node.name;
   for (const std::string& output : node.outputs)
     if (base.empty()) base = output;
-  return names_.Make(Cat(base.empty() ? node.op_type : base, "/", what));
+  return shared_.names.Make(Cat(base.empty() ? node.op_type : base, "/", what));
 }
 
 std::string NodeRewrite::Before(std::string_view op, std::vector<std::string> inputs, std::string_view what,
@@ -36,13 +36,32 @@ void NodeRewrite::After(std::string_view op, std::vector<std::string> inputs, st
 
 std::string NodeRewrite::Detour(size_t i) {
   std::string original = node.outputs.at(i);
-  node.outputs[i] = names_.Make(Cat(original, "/inner"));
+  node.outputs[i] = shared_.names.Make(Cat(original, "/inner"));
   return original;
 }
 
 std::string NodeRewrite::Constant(Tensor value, std::string_view what) {
-  auto stored = std::make_shared<StoredTensor>(MakeStored("", std::move(value)));
-  return Before("Constant", {}, what, {Attribute("value", std::move(stored))});
+  auto stored = std::make_shared<StoredTensor>(MakeStored("", value));
+  std::string name = Before("Constant", {}, what, {Attribute("value", std::move(stored))});
+  shared_.constants.emplace(name, std::move(value));
+  return name;
+}
+
+DType NodeRewrite::TypeOf(const std::string& value) const {
+  DType type = scope_.TypeOf(value);
+  if (type != DType::kUndefined || !shared_.inferred) return type;
+  const Type* inferred = shared_.inferred(value);
+  return inferred && inferred->is_tensor() ? inferred->dtype : DType::kUndefined;
+}
+
+const SymbolicShape* NodeRewrite::ShapeOf(const std::string& value) const {
+  const Type* inferred = shared_.inferred ? shared_.inferred(value) : nullptr;
+  return inferred && inferred->shape ? &*inferred->shape : nullptr;
+}
+
+std::optional<Tensor> NodeRewrite::ConstantOf(const std::string& value) const {
+  auto made = shared_.constants.find(value);
+  return made != shared_.constants.end() ? made->second : scope_.ConstantOf(value);
 }
 
 std::string NodeRewrite::Ints(const std::vector<int64_t>& values, std::string_view what) {

@@ -1,9 +1,11 @@
 // What a rule of opset conversion works with: the node, to be edited, and nodes to be put before and after it.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/model.h"
@@ -12,13 +14,21 @@
 
 namespace ferry {
 
+// What all rewrites of one model share.
+struct RewriteShared {
+  NameMaker& names;
+  // Types with shapes, as inference found them; unset when nothing was inferred.
+  std::function<const Type*(const std::string&)> inferred;
+  std::unordered_map<std::string, Tensor> constants;  // those that rewrites made
+};
+
 class NodeRewrite {
  public:
-  NodeRewrite(Node original, int64_t opset, NameMaker& names, Scope& scope)
-      : node(std::move(original)), opset(opset), names_(names), scope_(scope) {}
+  NodeRewrite(Node original, int64_t opset, RewriteShared& shared, Scope& scope)
+      : node(std::move(original)), opset(opset), shared_(shared), scope_(scope) {}
 
   Node node;
-  const int64_t opset;  // the one the node was written for
+  const int64_t opset;  // upgrades: the one the node was written for; downgrades: the one it is to be written for
 
   // Adds a node in front and returns the name of its output, made from `what`.
   std::string Before(std::string_view op, std::vector<std::string> inputs, std::string_view what,
@@ -44,18 +54,20 @@ class NodeRewrite {
   // Removes an attribute and returns it under another name; empty when the node does not have it.
   std::optional<Attribute> Take(std::string_view name, std::string_view new_name);
 
-  DType TypeOf(const std::string& value) const { return scope_.TypeOf(value); }  // kUndefined when not plain
-  std::optional<Tensor> ConstantOf(const std::string& value) const { return scope_.ConstantOf(value); }
+  DType TypeOf(const std::string& value) const;                  // kUndefined when not plain
+  const SymbolicShape* ShapeOf(const std::string& value) const;  // null when the rank is not known
+  std::optional<Tensor> ConstantOf(const std::string& value) const;
 
   // A fresh name that says what it is of this node.
   std::string Name(std::string_view what);
-  NameMaker& names() { return names_; }
+  std::string FreshName(std::string_view wish) { return shared_.names.Make(wish); }
 
+  bool dropped() const { return dropped_; }
   // Appends the result, in order.
   void Finish(std::vector<Node>& out) &&;
 
  private:
-  NameMaker& names_;
+  RewriteShared& shared_;
   Scope& scope_;
   std::vector<Node> before_, after_;
   bool dropped_ = false;

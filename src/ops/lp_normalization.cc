@@ -27,6 +27,6 @@ static void ComputeLpNormalization(OpContext& context) {
   });
 }
 
-FERRY_OPERATOR(LpNormalization, {.compute = ComputeLpNormalization, .infer = InferSameAsInput, .in_place = kInput0});
+FERRY_OPERATOR(LpNormalization, {.compute = ComputeLpNormalization, .infer = InferSameAlongAxis, .in_place = kInput0});
 
 }  // namespace ferry

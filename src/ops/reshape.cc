@@ -108,6 +108,10 @@ void InferReshape(InferContext& context) {
       if (axis != *open) rest.push_back(out[axis]);
     out[*open] = RemainingDim(*data, std::move(rest));
   }
+  Dim before = data ? CountElements(*data) : Dim(), after = CountElements(out);
+  if (before.known() && after.known() && *before.value != *after.value)
+    Fail(ErrorCode::kInvalidModel, "shape ", *data, " has ", *before.value, " elements, the new shape ", out, " has ",
+         *after.value);
   InferView(context, std::move(out));
 }
 

@@ -19,6 +19,6 @@ static void ComputeScatterElements(OpContext& context) {
   });
 }
 
-FERRY_OPERATOR(ScatterElements, {.compute = ComputeScatterElements, .infer = InferSameAsInput, .in_place = kInput0});
+FERRY_OPERATOR(ScatterElements, {.compute = ComputeScatterElements, .infer = InferSameAlongAxis, .in_place = kInput0});
 
 }  // namespace ferry

@@ -52,8 +52,8 @@ void ComputeHardmax(OpContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Softmax, {.compute = ComputeSoftmax, .infer = InferSameAsInput, .in_place = kInput0});
-FERRY_OPERATOR(LogSoftmax, {.compute = ComputeLogSoftmax, .infer = InferSameAsInput, .in_place = kInput0});
-FERRY_OPERATOR(Hardmax, {.compute = ComputeHardmax, .infer = InferSameAsInput, .in_place = kInput0});
+FERRY_OPERATOR(Softmax, {.compute = ComputeSoftmax, .infer = InferSameAlongAxis, .in_place = kInput0});
+FERRY_OPERATOR(LogSoftmax, {.compute = ComputeLogSoftmax, .infer = InferSameAlongAxis, .in_place = kInput0});
+FERRY_OPERATOR(Hardmax, {.compute = ComputeHardmax, .infer = InferSameAlongAxis, .in_place = kInput0});
 
 }  // namespace ferry

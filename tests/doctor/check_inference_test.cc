@@ -35,7 +35,7 @@ TEST(CheckInference, FindsWhatOperatorsCannotGive) {
     EXPECT_EQ(problems[0].place.node, fields[2]);
     EXPECT_EQ(problems[0].place.value, fields[3]);
   }
-  EXPECT_GE(cases, 4);
+  EXPECT_GE(cases, 8);
 }
 
 TEST(CheckInference, GivenModelsAreValid) {

@@ -759,6 +759,28 @@ def sum_of_shapes_that_do_not_broadcast(m):
     m.graph.node.append(helper.make_node("Add", ["h", "five"], ["s"], "sum"))
 
 
+@case("inference.node", node="turn")
+def transpose_with_a_bad_permutation(m):
+    m.graph.node.append(helper.make_node("Transpose", ["h"], ["t"], "turn", perm=[0, 0]))
+
+
+@case("inference.node", node="joined")
+def concat_of_shapes_that_do_not_fit(m):
+    m.graph.initializer.append(tensor("wide", (2, 3, 4)))
+    m.graph.node.append(helper.make_node("Concat", ["h", "wide"], ["j"], "joined", axis=0))
+
+
+@case("inference.node", node="soft")
+def axis_out_of_range(m):
+    m.graph.node.append(helper.make_node("Softmax", ["h"], ["q"], "soft", axis=5))
+
+
+@case("inference.node", node="shape")
+def reshape_to_another_size(m):
+    m.graph.initializer.append(ints("to", [7, 3]))
+    m.graph.node.append(helper.make_node("Reshape", ["w2", "to"], ["q"], "shape"))
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)

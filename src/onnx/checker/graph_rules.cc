@@ -224,11 +224,20 @@ void DefineOutputs(const Node& node, GraphContext& context) {
   }
 }
 
-void CheckDeclaredTypes(const Node& node, const GraphContext& context) {
-  for (const std::string& output : node.outputs) {
-    SchemaTypeId declared = output.empty() ? SchemaTypeId{0} : context.scope->DeclaredIdOf(output);
-    SchemaTypeId given = declared ? context.scope->TypeIdOf(output) : SchemaTypeId{0};
-    if (given && given != declared)
+// What a node gives, against what its operator can give at this opset and against what is declared.
+void CheckOutputTypes(const Node& node, const GraphContext& context) {
+  const Schema* schema = FindSchema(node.domain, node.op_type, OpsetOf(context.opsets, node.domain));
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const std::string& output = node.outputs[i];
+    SchemaTypeId given = output.empty() ? SchemaTypeId{0} : context.scope->TypeIdOf(output);
+    if (given == 0) continue;
+    SchemaTypeId declared = context.scope->DeclaredIdOf(output);
+    const SchemaParameter* parameter = schema ? schema->OutputAt(i) : nullptr;
+    if (parameter && !schema->TypesOf(*parameter).Contains(given))
+      context.report().Add(
+          "node.output-type", context.At(node, output),
+          Cat("gives ", SchemaTypeName(given), ", which ", schema->name(), " cannot give at this opset"));
+    else if (declared && given != declared)
       context.report().Add("node.output-type", context.At(node, output),
                            Cat("'", Printable(output), "' is declared as ", SchemaTypeName(declared),
                                ", but the node gives ", SchemaTypeName(given)));
@@ -269,7 +278,7 @@ void CheckNodes(const std::vector<Node>& nodes, GraphContext& context) {
     CheckNode(nodes[i], context);
     DefineOutputs(nodes[i], context);
     context.scope->EnterNode(i + 1);
-    CheckDeclaredTypes(nodes[i], context);
+    CheckOutputTypes(nodes[i], context);
   }
 }
 

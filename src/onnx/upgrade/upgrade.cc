@@ -1,6 +1,7 @@
 #include "onnx/upgrade/upgrade.h"
 
 #include <array>
+#include <optional>
 #include <unordered_set>
 
 #include "base/error.h"
@@ -24,7 +25,8 @@ void ForEachRule(const Node& node, int64_t opset, const Visit& visit) {
 
 class Upgrader {
  public:
-  explicit Upgrader(const Model& model) : names_(model) {
+  // An empty `domain` (no value at all, not "") stands for all.
+  Upgrader(const Model& model, std::optional<std::string_view> domain) : names_(model), domain_(domain) {
     for (const Function& function : model.functions) functions_.insert(Key(function.domain, function.name));
   }
 
@@ -59,6 +61,7 @@ class Upgrader {
 
   // A function of the model stands before the standard's operator of the same name.
   bool IsStandard(const Node& node) const {
+    if (domain_ && CanonicalDomain(node.domain) != CanonicalDomain(*domain_)) return false;
     return NewestOpset(node.domain) > 0 && (functions_.empty() || !functions_.count(Key(node.domain, node.op_type)));
   }
 
@@ -91,7 +94,7 @@ class Upgrader {
     if (opset < kConsumedInputsEnd) node.Remove("consumed_inputs");
     std::vector<const UpgradeRule*> rules;
     ForEachRule(node, opset, [&](const UpgradeRule& rule) { rules.push_back(&rule); });
-    NodeRewrite rewrite(std::move(node), opset, names_, scope);
+    NodeRewrite rewrite(std::move(node), opset, shared_, scope);
     try {
       for (const UpgradeRule* rule : rules) rule->apply(rewrite);
     } catch (Error& error) {
@@ -118,6 +121,8 @@ class Upgrader {
   // Opset 6 ended the hint about memory that had no meaning of its own.
   static constexpr int64_t kConsumedInputsEnd = 6;
   NameMaker names_;
+  RewriteShared shared_{.names = names_};
+  std::optional<std::string_view> domain_;
   std::unordered_set<std::string> functions_;
 };
 
@@ -143,35 +148,40 @@ void RequireImports(const std::vector<Node>& nodes, const std::vector<OpsetImpor
   }
 }
 
-void SetNewest(std::vector<OpsetImport>& opsets) {
-  for (OpsetImport& import : opsets)
+void SetNewest(std::vector<OpsetImport>& opsets, std::optional<std::string_view> domain) {
+  for (OpsetImport& import : opsets) {
+    if (domain && CanonicalDomain(import.domain) != CanonicalDomain(*domain)) continue;
     if (int64_t newest = NewestOpset(import.domain)) import.version = newest;
+  }
 }
 
-}  // namespace
-
-void UpgradeToNewest(Model& model) {
+void UpgradeDomains(Model& model, std::optional<std::string_view> domain) {
   CheckOpsets(model.opsets);
   RequireImports(model.graph.nodes, model.opsets);
   for (const Function& function : model.functions) {
     CheckOpsets(function.opsets);
     RequireImports(function.nodes, function.opsets);
   }
-  Upgrader upgrader(model);
+  Upgrader upgrader(model, domain);
   upgrader.UpgradeGraph(model.graph, model.opsets, nullptr);
   for (Function& function : model.functions) {
     upgrader.UpgradeFunction(function);
-    SetNewest(function.opsets);
+    SetNewest(function.opsets, domain);
   }
   for (TrainingInfo& info : model.training) {
     if (info.initialization) upgrader.UpgradeGraph(*info.initialization, model.opsets, nullptr);
     if (info.algorithm) upgrader.UpgradeGraph(*info.algorithm, model.opsets, nullptr);
   }
-  SetNewest(model.opsets);
+  SetNewest(model.opsets, domain);
 }
 
+}  // namespace
+
+void UpgradeToNewest(Model& model) { UpgradeDomains(model, std::nullopt); }
+void UpgradeToNewest(Model& model, std::string_view domain) { UpgradeDomains(model, domain); }
+
 bool NeedsUpgrade(const Model& model) {
-  Upgrader upgrader(model);
+  Upgrader upgrader(model, std::nullopt);
   bool needed = upgrader.NeedsUpgrade(model.graph.nodes, model.opsets);
   for (const Function& function : model.functions) needed |= upgrader.NeedsUpgrade(function.nodes, function.opsets);
   return needed;

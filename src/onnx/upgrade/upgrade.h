@@ -9,6 +9,8 @@ namespace ferry {
 // that the standard does not know stay as they are. Throws kUnsupported for an opset from the future and for the rare
 // node whose old meaning the newest operators cannot express.
 void UpgradeToNewest(Model& model);
+// The same for one domain only.
+void UpgradeToNewest(Model& model, std::string_view domain);
 
 // True when some node has an older form than the newest.
 bool NeedsUpgrade(const Model& model);

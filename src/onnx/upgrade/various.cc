@@ -50,7 +50,7 @@ void UpgradeLpPool(NodeRewrite& r) {
   r.node.Set("count_include_pad", int64_t{1});
   r.node.inputs = {r.Before("Pow", {r.Before("Abs", {x}, "abs"), r.FloatLike(p, x, "p")}, "powers")};
   std::string output = r.Detour(0);
-  std::string sum = r.names().Make(Cat(output, "/sum"));
+  std::string sum = r.FreshName(Cat(output, "/sum"));
   r.After("Mul", {r.node.outputs[0], r.FloatLike(window, x, "window")}, sum);
   r.After("Pow", {sum, r.FloatLike(1 / p, x, "root")}, output);
 }

@@ -39,6 +39,11 @@ void InferBroadcast(InferContext& context, DType dtype, size_t first, size_t las
 }
 
 void InferSameAsInput(InferContext& context) { context.SetOutput(0, context.InputType(0)); }
+void InferSameAlongAxis(InferContext& context) {
+  const SymbolicShape* shape = context.InputShape(0);
+  if (shape && context.node().Has("axis")) NormalizeAxis(context.node().Int("axis", 0), shape->size());
+  InferSameAsInput(context);
+}
 void InferElementwise(InferContext& context) {
   InferBroadcast(context, CommonDType(context, 0, context.input_count()), 0, context.input_count());
 }

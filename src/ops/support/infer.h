@@ -10,6 +10,7 @@ namespace ferry {
 SymbolicShape BroadcastSymbolic(const SymbolicShape& a, const SymbolicShape& b);
 
 void InferSameAsInput(InferContext& context);           // output 0 has input 0's type and shape
+void InferSameAlongAxis(InferContext& context);  // the same; attribute axis must be one of its axes
 void InferElementwise(InferContext& context);           // output 0: input 0's element type, all inputs broadcast
 void InferComparison(InferContext& context);            // output 0: bool, all inputs broadcast
 // Broadcasts the shapes of inputs [first, last) and sets output 0; unknown rank when any is unknown.

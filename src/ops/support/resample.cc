@@ -25,6 +25,7 @@ double SourceCoordinate(CoordinateMode mode, const ResizeAxis& axis, int64_t out
     case CoordinateMode::kHalfPixel: return (x + 0.5) / axis.scale - 0.5;
     case CoordinateMode::kPytorchHalfPixel: return axis.output > 1 ? (x + 0.5) / axis.scale - 0.5 : 0.0;
     case CoordinateMode::kAsymmetric: return x / axis.scale;
+    case CoordinateMode::kTfHalfPixelForNn: return (x + 0.5) / axis.scale;
     case CoordinateMode::kHalfPixelSymmetric: {
       double adjustment = static_cast<double>(axis.output) / axis.width;
       double offset = static_cast<double>(axis.input) / 2 * (1 - adjustment);
@@ -111,6 +112,7 @@ ResizeAttributes::ResizeAttributes(const Node& node) {
                                             {"pytorch_half_pixel", CoordinateMode::kPytorchHalfPixel},
                                             {"align_corners", CoordinateMode::kAlignCorners},
                                             {"asymmetric", CoordinateMode::kAsymmetric},
+                                            {"tf_half_pixel_for_nn", CoordinateMode::kTfHalfPixelForNn},
                                             {"tf_crop_and_resize", CoordinateMode::kCrop}});
   policy = ReadChoice<AspectPolicy>(node, "keep_aspect_ratio_policy", "stretch",
                                     {{"stretch", AspectPolicy::kStretch},
@@ -124,7 +126,8 @@ ResizeAttributes::ResizeAttributes(const Node& node) {
 
 bool ResizeAxis::is_identity(const ResizeAttributes& attributes) const {
   bool is_cropped = attributes.coordinates == CoordinateMode::kCrop && (roi_start != 0 || roi_end != 1);
-  return input == output && scale == 1 && !is_cropped;
+  bool is_shifted = attributes.coordinates == CoordinateMode::kTfHalfPixelForNn;
+  return input == output && scale == 1 && !is_cropped && !is_shifted;
 }
 
 AxisTaps MakeTaps(const ResizeAttributes& attributes, const ResizeAxis& axis) {

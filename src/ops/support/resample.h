@@ -16,7 +16,8 @@ enum class CoordinateMode : uint8_t {
   kPytorchHalfPixel,
   kAlignCorners,
   kAsymmetric,
-  kCrop,  // tf_crop_and_resize
+  kCrop,              // tf_crop_and_resize
+  kTfHalfPixelForNn,  // of opset 11 only
 };
 enum class AspectPolicy : uint8_t { kStretch, kNotLarger, kNotSmaller };
 

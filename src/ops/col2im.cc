@@ -5,6 +5,7 @@
 #include "ops/support/indices.h"
 #include "ops/support/infer.h"
 #include "ops/support/widen.h"
+#include "ops/support/wrapping.h"
 
 namespace ferry {
 namespace {
@@ -62,14 +63,7 @@ void AddColumns(const std::vector<BlockAxis>& axes, const T* columns, T* image) 
       inside = at >= 0 && at < axes[a].image;
       place = place * axes[a].image + at;
     }
-    if (inside) {
-      if constexpr (std::is_same_v<T, bool>)
-        image[place] = image[place] || *columns;
-      else if constexpr (std::is_integral_v<T>)
-        image[place] = static_cast<T>(static_cast<uint64_t>(image[place]) + static_cast<uint64_t>(*columns));
-      else
-        image[place] += *columns;
-    }
+    if (inside) image[place] = WrappingAdd(image[place], *columns);
     size_t c = 2 * rank;
     for (;;) {
       if (c-- == 0) return;

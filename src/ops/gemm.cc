@@ -4,6 +4,7 @@
 #include "ops/support/broadcast.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/widen.h"
+#include "ops/support/wrapping.h"
 
 namespace ferry {
 namespace {
@@ -41,14 +42,6 @@ T Scaled(float factor, T value) {
     if (product >= kHigh) return std::numeric_limits<T>::max();
     return static_cast<T>(product);
   }
-}
-
-template <class T>
-T WrappingAdd(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>)
-    return a + b;
-  else
-    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
 }
 
 template <class T, class Body>

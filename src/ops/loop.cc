@@ -1,8 +1,7 @@
 #include "ops/infer_graph.h"
 #include "ops/operator.h"
-#include "ops/support/indices.h"
-#include "ops/support/infer.h"
 #include "ops/support/iteration.h"
+#include "ops/support/scalar.h"
 
 namespace ferry {
 namespace {
@@ -22,7 +21,7 @@ void ComputeLoop(OpContext& context) {
   Require(body.output_count() >= 1 + carried && body.output_count() - 1 == context.output_count(), "the body has ",
           body.output_count(), " outputs, the node ", context.output_count(), " and ", carried, " values are carried");
   bool has_trips = context.Has(0), has_condition = context.Has(1);
-  int64_t trips = has_trips ? IntegerScalar(context.Input(0), "the trip count") : INT64_MAX;
+  int64_t trips = has_trips ? ScalarInt(context.Input(0), "the trip count") : INT64_MAX;
   bool goes_on = !has_condition || ReadCondition(context.InputValue(1));
   int64_t limit = context.services().max_iterations;
 
@@ -71,8 +70,7 @@ void InferLoop(InferContext& context) {
   bool is_counted = !context.Has(1) || (IsConstantTrue(context.InputFacts(1).constant) && !facts.empty() &&
                                         IsConstantTrue(facts[0].constant));
   Dim trips;
-  std::optional<SymbolicShape> given = ElementsOf(context, 0);
-  if (is_counted && given && given->size() == 1) trips = (*given)[0];
+  if (is_counted) trips = KnownScalar(context, 0);
   if (trips.known() && *trips.value < 0) trips = Dim(0);
   for (size_t i = 0; i < context.output_count() && 1 + i < facts.size(); ++i) {
     if (i < carried_count) {

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "ops/operator.h"
-#include "ops/support/indices.h"
+#include "ops/support/scalar.h"
 
 namespace ferry {
 namespace {
@@ -32,21 +32,14 @@ struct Limits {
   std::optional<float> score;
 };
 
-std::optional<float> OptionalFloat(const OpContext& context, size_t i, const char* what) {
-  const Tensor* tensor = context.OptionalInput(i);
-  if (!tensor) return std::nullopt;
-  Require(tensor->size() == 1, what, " must be a single number, has shape ", tensor->shape());
-  return *tensor->Data<float>();
-}
-
 Limits ReadLimits(const OpContext& context) {
   Limits limits;
   if (context.Has(2))
-    limits.most_boxes = std::max<int64_t>(0, IntegerScalar(context.Input(2), "max_output_boxes_per_class"));
-  limits.overlap = OptionalFloat(context, 3, "iou_threshold").value_or(0);
+    limits.most_boxes = std::max<int64_t>(0, ScalarInt(context.Input(2), "max_output_boxes_per_class"));
+  if (context.Has(3)) limits.overlap = static_cast<float>(ScalarFloat(context.Input(3), "iou_threshold"));
   Require(limits.overlap >= 0 && limits.overlap <= 1, "iou_threshold ", double{limits.overlap},
           " is not within 0 and 1");
-  limits.score = OptionalFloat(context, 4, "score_threshold");
+  if (context.Has(4)) limits.score = static_cast<float>(ScalarFloat(context.Input(4), "score_threshold"));
   return limits;
 }
 

@@ -2,8 +2,8 @@
 
 #include "ops/operator.h"
 #include "ops/support/elements.h"
-#include "ops/support/infer.h"
 #include "ops/support/movement.h"
+#include "ops/support/scalar.h"
 #include "ops/support/widen.h"
 
 namespace ferry {
@@ -62,13 +62,9 @@ void InferOneHot(InferContext& context) {
   const SymbolicShape* indices = context.InputShape(0);
   DType dtype = context.InputDType(2);
   if (!indices) return context.SetOutput(0, dtype);
-  Dim depth;
-  std::optional<SymbolicShape> elements = ElementsOf(context, 1);
+  Dim depth = KnownScalar(context, 1);
   const Tensor* constant = context.InputConstant(1);
-  if (elements && elements->size() == 1)
-    depth = (*elements)[0];
-  else if (constant && constant->size() == 1)
-    depth = Dim(AsInt64(*constant)[0]);
+  if (depth.unknown() && constant && constant->size() == 1) depth = Dim(AsInt64(*constant)[0]);
   Require(!depth.known() || *depth.value >= 0, "depth ", depth, " is negative");
   SymbolicShape shape = *indices;
   shape.insert(shape.begin() + static_cast<ptrdiff_t>(OneHotAxis(context.node(), indices->size())), depth);

@@ -2,7 +2,7 @@
 
 #include "ops/operator.h"
 #include "ops/support/dispatch.h"
-#include "ops/support/infer.h"
+#include "ops/support/scalar.h"
 #include "ops/support/widen.h"
 
 namespace ferry {
@@ -96,11 +96,7 @@ std::optional<int64_t> ConstantCount(const InferContext& context) {
 void InferRange(InferContext& context) {
   DType dtype = context.InputDType(0);
   if (std::optional<int64_t> count = ConstantCount(context)) return context.SetOutput(0, dtype, {Dim(*count)});
-  auto number = [&](size_t i) {
-    std::optional<SymbolicShape> known = ElementsOf(context, i);
-    return known && known->size() == 1 ? (*known)[0] : Dim();
-  };
-  Dim start = number(0), limit = number(1), delta = number(2);
+  Dim start = KnownScalar(context, 0), limit = KnownScalar(context, 1), delta = KnownScalar(context, 2);
   bool from_zero_by_one = start.known() && *start.value == 0 && delta.known() && *delta.value == 1;
   if (start.known() && limit.known() && delta.known() && *delta.value != 0)
     context.SetOutput(0, dtype, {Dim(CountOf(*start.value, *limit.value, *delta.value))});

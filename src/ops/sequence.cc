@@ -1,6 +1,6 @@
 #include "ops/operator.h"
-#include "ops/support/indices.h"
 #include "ops/support/infer.h"
+#include "ops/support/scalar.h"
 
 namespace ferry {
 namespace {
@@ -9,7 +9,7 @@ DType SequenceType(const Node& node) { return TypeAttribute(node, "dtype", DType
 
 // A position in [-count, count + extra) counted from the front.
 size_t CheckedPosition(const Tensor& tensor, size_t count, int64_t extra) {
-  int64_t position = IntegerScalar(tensor, "position"), size = static_cast<int64_t>(count);
+  int64_t position = ScalarInt(tensor, "position"), size = static_cast<int64_t>(count);
   Require(position >= -size && position < size + extra, "position ", position, " is out of range for a sequence of ",
           size);
   return static_cast<size_t>(position < 0 ? position + size : position);

@@ -2,6 +2,7 @@
 #include "ops/support/indices.h"
 #include "ops/support/infer.h"
 #include "ops/support/movement.h"
+#include "ops/support/scalar.h"
 #include "ops/support/split.h"
 
 namespace ferry {
@@ -18,7 +19,7 @@ std::vector<int64_t> PiecesOf(int64_t whole, int64_t length) {
 std::vector<int64_t> PieceLengths(const OpContext& context, int64_t whole, size_t axis) {
   const Tensor* split = context.OptionalInput(1);
   if (!split) return PiecesOf(whole, 1);
-  if (split->rank() == 0) return PiecesOf(whole, IntegerScalar(*split, "split"));
+  if (split->rank() == 0) return PiecesOf(whole, ScalarInt(*split, "split"));
   std::vector<int64_t> lengths = IntegerList(*split, "split");
   CheckLengths(lengths, whole, axis);
   return lengths;

@@ -2,10 +2,9 @@
 
 #include "ops/operator.h"
 #include "ops/support/elements.h"
-#include "ops/support/indices.h"
 #include "ops/support/infer.h"
-#include "ops/support/movement.h"
 #include "ops/support/order_keys.h"
+#include "ops/support/scalar.h"
 
 namespace ferry {
 namespace {
@@ -28,7 +27,7 @@ void SelectBest(std::vector<Candidate>& candidates, int64_t count) {
 
 void ComputeTopK(OpContext& context) {
   const Tensor& x = context.Input(0);
-  int64_t count = IntegerScalar(context.Input(1), "K");
+  int64_t count = ScalarInt(context.Input(1), "K");
   size_t axis = NormalizeAxis(context.node().Int("axis", -1), x.rank());
   int64_t length = x.dim(axis);
   Require(count >= 0 && count <= length, "K is ", count, ", axis ", axis, " has ", length, " elements");
@@ -69,8 +68,7 @@ void InferTopK(InferContext& context) {
   }
   SymbolicShape shape = *x;
   size_t axis = NormalizeAxis(context.node().Int("axis", -1), x->size());
-  std::optional<SymbolicShape> count = ElementsOf(context, 1);
-  shape[axis] = count && count->size() == 1 ? (*count)[0] : Dim();
+  shape[axis] = KnownScalar(context, 1);
   shape = ShapeFromElements(shape);
   context.SetOutput(0, dtype, shape);
   context.SetOutput(1, DType::kInt64, std::move(shape));

@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "ops/operator.h"
-#include "ops/support/indices.h"
 #include "ops/support/infer.h"
 #include "ops/support/movement.h"
+#include "ops/support/scalar.h"
 
 namespace ferry {
 
@@ -12,7 +12,7 @@ static void ComputeTrilu(OpContext& context) {
   Require(x.rank() >= 2, "the input must be at least a matrix, has shape ", x.shape());
   bool upper = context.node().Int("upper", 1) != 0;
   int64_t rows = x.dim(x.rank() - 2), cols = x.dim(x.rank() - 1);
-  int64_t k = context.Has(1) ? IntegerScalar(context.Input(1), "k") : 0;
+  int64_t k = context.Has(1) ? ScalarInt(context.Input(1), "k") : 0;
   k = std::clamp(k, -rows, cols);
   Tensor from = Movable(x), zero = MovableZero(x.dtype());
   WriteMoved(context, 0, x.dtype(), x.shape(), [&](Tensor& out) {

@@ -13,11 +13,6 @@ std::vector<int64_t> IntegerList(const Tensor& tensor, const char* what) {
   return ToInt64Vector(tensor);
 }
 
-int64_t IntegerScalar(const Tensor& tensor, const char* what) {
-  Require(tensor.size() == 1, what, " must be a single integer, has shape ", tensor.shape());
-  return ToInt64Vector(tensor)[0];
-}
-
 std::vector<int64_t> TupleOffsets(const Tensor& indices, const Shape& data, size_t batch_dims) {
   auto tuple = static_cast<size_t>(indices.shape().back());
   int64_t tuples = indices.shape().CountBetween(0, indices.rank() - 1);

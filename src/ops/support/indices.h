@@ -19,8 +19,6 @@ std::vector<int64_t> CheckedIndices(const Tensor& indices, int64_t size, size_t 
 
 // The elements of a rank-0 or rank-1 integer tensor; `what` names the input in errors.
 std::vector<int64_t> IntegerList(const Tensor& tensor, const char* what);
-// The only element of an integer tensor.
-int64_t IntegerScalar(const Tensor& tensor, const char* what);
 
 // For every index tuple (the last axis of `indices`) the offset in elements of the part of `data` it selects, batch by
 // batch over the first `batch_dims` axes. The shapes must already have been checked.

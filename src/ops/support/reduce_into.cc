@@ -6,29 +6,10 @@
 #include "ops/support/elements.h"
 #include "ops/support/movement.h"
 #include "ops/support/widen.h"
+#include "ops/support/wrapping.h"
 
 namespace ferry {
 namespace {
-
-template <class T>
-T Add(const T& a, const T& b) {
-  if constexpr (std::is_same_v<T, bool>)
-    return a || b;
-  else if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  else
-    return a + b;
-}
-
-template <class T>
-T Multiply(const T& a, const T& b) {
-  if constexpr (std::is_same_v<T, bool>)
-    return a && b;
-  else if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-  else
-    return a * b;
-}
 
 template <class T>
 T Minimum(const T& a, const T& b) {
@@ -46,9 +27,9 @@ template <class T>
 Combine<T> CombinerOf(ScatterReduction reduction) {
   constexpr bool kIsText = std::is_same_v<T, std::string>;
   constexpr bool kHasOrder = !std::is_same_v<T, std::complex<float>> && !std::is_same_v<T, std::complex<double>>;
-  if (reduction == ScatterReduction::kAdd) return Add<T>;
+  if (reduction == ScatterReduction::kAdd) return WrappingAdd<T>;
   if constexpr (!kIsText) {
-    if (reduction == ScatterReduction::kMul) return Multiply<T>;
+    if (reduction == ScatterReduction::kMul) return WrappingMultiply<T>;
   }
   if constexpr (kHasOrder) {
     if (reduction == ScatterReduction::kMin) return Minimum<T>;

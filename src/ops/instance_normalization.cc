@@ -53,7 +53,9 @@ void ComputeGroups(OpContext& context, int64_t groups) {
   Dispatch(FloatTypes{}, compute, [&](auto tag) {
     using T = typename decltype(tag)::type;
     int64_t grain = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, count));
-    context.ParallelFor(x.dim(0) * groups, grain, [&](int64_t first, int64_t last) {
+    // Nothing to do for no elements, however many empty groups they are said to form.
+    int64_t rows = y.size() == 0 ? 0 : CheckedProduct(x.dim(0), groups);
+    context.ParallelFor(rows, grain, [&](int64_t first, int64_t last) {
       for (int64_t row = first; row < last; ++row) {
         int64_t channel = row % groups * per_group;
         NormalizeGroup<T>({wide_x.Data<T>() + row * count, wide_y.MutableData<T>() + row * count,

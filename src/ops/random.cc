@@ -6,7 +6,9 @@
 
 #include "ops/operator.h"
 #include "ops/support/cast_tensor.h"
+#include "ops/support/dispatch.h"
 #include "ops/support/infer.h"
+#include "ops/support/widen.h"
 
 namespace ferry {
 namespace {
@@ -24,14 +26,24 @@ struct Normal {
   double mean, scale;
 };
 
+constexpr int64_t kElementsBetweenPolls = 1 << 16;
+
 template <class Draw>
 void Fill(OpContext& context, DType type, const Shape& shape) {
   Require(IsFloating(type), "random numbers are floats; ", type, " was asked for");
   Draw draw(context.node());
   RandomState state = RandomStateFor(context.node());
-  Tensor drawn(DType::kDouble, shape);
-  std::generate_n(drawn.MutableData<double>(), drawn.size(), [&] { return draw(state); });
-  CastInto(drawn, context.Output(0, type, shape));
+  Tensor& y = context.Output(0, type, shape);
+  Tensor drawn = IsSmallFloat(type) ? Tensor(DType::kFloat, shape) : y;
+  Dispatch(FloatTypes{}, drawn.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* values = drawn.MutableData<T>();
+    for (int64_t i = 0; i < drawn.size(); ++i) {
+      if (i % kElementsBetweenPolls == 0) context.CheckCancelled();
+      values[i] = static_cast<T>(draw(state));
+    }
+  });
+  NarrowInto(drawn, y);
 }
 
 Shape ShapeAttribute(const Node& node) {

@@ -1,9 +1,6 @@
-#include <algorithm>
-#include <complex>
+#include <array>
 #include <string>
 
-#include "ops/operator.h"
-#include "ops/support/broadcast.h"
 #include "ops/support/elementwise.h"
 
 namespace ferry {
@@ -19,19 +16,14 @@ void Choose(const OpContext& context, const Tensor& condition, const T* x, const
             const Shape& y_shape, T* out, const Shape& shape) {
   BroadcastWalk<3> walk(shape, {&condition.shape(), &x_shape, &y_shape});
   auto* chosen = reinterpret_cast<const uint8_t*>(condition.raw());
-  auto [condition_step, x_step, y_step] = walk.run_strides();
-  int64_t grain = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, walk.run_length()));
-  context.ParallelFor(
-      walk.runs(), grain,
-      [&, condition_step = condition_step, x_step = x_step, y_step = y_step](int64_t first, int64_t last) {
-        walk.Visit(first, last, [&](int64_t result, const std::array<int64_t, 3>& offsets) {
-          const uint8_t* run_chosen = chosen + offsets[0];
-          const T* run_x = x + offsets[1];
-          const T* run_y = y + offsets[2];
-          for (int64_t i = 0; i < walk.run_length(); ++i)
-            out[result + i] = run_chosen[i * condition_step] ? run_x[i * x_step] : run_y[i * y_step];
-        });
-      });
+  const auto& steps = walk.run_strides();
+  RunPieces(context, walk, [&](int64_t result, const std::array<int64_t, 3>& offsets, int64_t count) {
+    const uint8_t* run_chosen = chosen + offsets[0];
+    const T* run_x = x + offsets[1];
+    const T* run_y = y + offsets[2];
+    for (int64_t i = 0; i < count; ++i)
+      out[result + i] = run_chosen[i * steps[0]] ? run_x[i * steps[1]] : run_y[i * steps[2]];
+  });
 }
 
 template <class T>

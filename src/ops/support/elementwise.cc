@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "ops/support/broadcast.h"
-
 namespace ferry {
 namespace {
 
@@ -68,29 +66,17 @@ void RunBinary(const OpContext& context, const Tensor& a, const Tensor& b, Tenso
   size_t in_width = WidthOf(a), out_width = WidthOf(out);
   bool a_advances = walk.run_strides()[0] != 0, b_advances = walk.run_strides()[1] != 0;
   bool widens = IsSmallFloat(a.dtype());
-  auto run = [&](int64_t result, int64_t a_offset, int64_t b_offset, int64_t count) {
-    BinaryRun piece{At(a.raw(), a_offset, in_width),
-                    At(b.raw(), b_offset, in_width),
-                    At(out.mutable_raw(), result, out_width),
-                    count,
-                    a_advances,
-                    b_advances};
+  RunPieces(context, walk, [&](int64_t result, const std::array<int64_t, 2>& offsets, int64_t count) {
+    BinaryRun run{At(a.raw(), offsets[0], in_width),
+                  At(b.raw(), offsets[1], in_width),
+                  At(out.mutable_raw(), result, out_width),
+                  count,
+                  a_advances,
+                  b_advances};
     if (widens)
-      RunWidened(piece, a.dtype(), out.dtype(), loop);
+      RunWidened(run, a.dtype(), out.dtype(), loop);
     else
-      loop(piece);
-  };
-  if (walk.runs() == 1) {
-    context.ParallelFor(walk.run_length(), kElementGrain, [&](int64_t begin, int64_t end) {
-      run(begin, a_advances ? begin : 0, b_advances ? begin : 0, end - begin);
-    });
-    return;
-  }
-  int64_t grain = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, walk.run_length()));
-  context.ParallelFor(walk.runs(), grain, [&](int64_t first, int64_t last) {
-    walk.Visit(first, last, [&](int64_t result, const std::array<int64_t, 2>& offsets) {
-      run(result, offsets[0], offsets[1], walk.run_length());
-    });
+      loop(run);
   });
 }
 

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <type_traits>
 
 #include "base/function_ref.h"
 #include "ops/operator.h"
+#include "ops/support/broadcast.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/infer.h"
 #include "ops/support/widen.h"
@@ -16,6 +18,26 @@ namespace ferry {
 
 // Elements that are worth a thread of their own when each costs a nanosecond or so.
 inline constexpr int64_t kElementGrain = 16384;
+
+// Visits all runs of a walk on the run's threads: visit(result offset, operand offsets, element count). A long run is
+// cut.
+template <size_t N, class Visitor>
+void RunPieces(const OpContext& context, const BroadcastWalk<N>& walk, const Visitor& visit) {
+  if (walk.runs() == 1) {
+    context.ParallelFor(walk.run_length(), kElementGrain, [&](int64_t begin, int64_t end) {
+      std::array<int64_t, N> offsets;
+      for (size_t n = 0; n < N; ++n) offsets[n] = begin * walk.run_strides()[n];
+      visit(begin, offsets, end - begin);
+    });
+    return;
+  }
+  int64_t grain = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, walk.run_length()));
+  context.ParallelFor(walk.runs(), grain, [&](int64_t first, int64_t last) {
+    walk.Visit(first, last, [&](int64_t result, const std::array<int64_t, N>& offsets) {
+      visit(result, offsets, walk.run_length());
+    });
+  });
+}
 
 // y = f(x) over `count` elements. Runs see small floats as float, on either side.
 using MapLoop = FunctionRef<void(const void* x, void* y, int64_t count)>;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
+
+#include "ops/support/transpose_block.h"
 
 namespace ferry {
 namespace {
@@ -17,6 +20,8 @@ struct Plane {
 
 template <size_t kWidth>
 struct Bytes {
+  static constexpr size_t kBytes = kWidth;
+  static constexpr bool kTurnsBlocks = kWidth <= 8;
   static const std::byte* At(const std::byte* base, int64_t offset) { return base + offset * int64_t{kWidth}; }
   static std::byte* At(std::byte* base, int64_t offset) { return base + offset * int64_t{kWidth}; }
   static void Assign(std::byte* to, const std::byte* from) { std::memcpy(to, from, kWidth); }
@@ -31,12 +36,18 @@ struct Bytes {
 };
 
 struct Strings {
+  static constexpr bool kTurnsBlocks = false;
   static const std::string* At(const std::string* base, int64_t offset) { return base + offset; }
   static std::string* At(std::string* base, int64_t offset) { return base + offset; }
   static void Assign(std::string* to, const std::string* from) { *to = *from; }
   static void Run(std::string* to, const std::string* from, int64_t count) { std::copy(from, from + count, to); }
   static void Fill(std::string* to, const std::string* from, int64_t count) { std::fill_n(to, count, *from); }
 };
+
+template <size_t kWidth>
+using UnsignedOf =
+    std::conditional_t<kWidth == 1, uint8_t,
+                       std::conditional_t<kWidth == 2, uint16_t, std::conditional_t<kWidth == 4, uint32_t, uint64_t>>>;
 
 // Rows lie apart in the source and columns in the result, or the other way round: small tiles keep both in cache.
 template <class Kind, class Element>
@@ -55,11 +66,39 @@ void CopyTiled(const Plane& plane, const Element* from, Element* to, int64_t beg
   }
 }
 
+// A true transpose, rows tight in the source and columns tight in the result: square blocks in registers, a cache line
+// of rows at a time. What does not fill a block goes one by one.
+template <size_t kWidth>
+void CopyTransposed(const Plane& plane, const std::byte* from, std::byte* to, int64_t begin, int64_t end) {
+  using Kind = Bytes<kWidth>;
+  using Block = BlockTranspose<UnsignedOf<kWidth>>;
+  constexpr int64_t kSide = Block::kSide, kRowsPerStripe = 64 / kWidth;
+  int64_t whole_cols = plane.cols.size / kSide * kSide;
+  for (int64_t stripe = begin; stripe < end; stripe += kRowsPerStripe) {
+    int64_t stripe_end = std::min(stripe + kRowsPerStripe, end);
+    int64_t whole_end = stripe + (stripe_end - stripe) / kSide * kSide;
+    for (int64_t col = 0; col < whole_cols; col += kSide)
+      for (int64_t row = stripe; row < whole_end; row += kSide)
+        Block::Run(Kind::At(from, row + col * plane.cols.from_stride), plane.cols.from_stride,
+                   Kind::At(to, row * plane.rows.to_stride + col), plane.rows.to_stride);
+    for (int64_t row = stripe; row < stripe_end; ++row)
+      for (int64_t col = row < whole_end ? whole_cols : 0; col < plane.cols.size; ++col)
+        Kind::Assign(Kind::At(to, row * plane.rows.to_stride + col),
+                     Kind::At(from, row + col * plane.cols.from_stride));
+  }
+}
+
 template <class Kind, class Element>
 void CopyPlane(const Plane& plane, const Element* from, Element* to, int64_t begin, int64_t end) {
   const CopyAxis& cols = plane.cols;
   bool contiguous = cols.from_stride == 1 && cols.to_stride == 1;
   bool fills = cols.from_stride == 0 && cols.to_stride == 1;
+  if constexpr (Kind::kTurnsBlocks) {
+    constexpr auto kSide = static_cast<int64_t>(kBlockBytes / Kind::kBytes);
+    bool turns = !contiguous && plane.rows.from_stride == 1 && cols.to_stride == 1 && cols.from_stride != 0;
+    if (turns && end - begin >= kSide && cols.size >= kSide)
+      return CopyTransposed<Kind::kBytes>(plane, from, to, begin, end);
+  }
   if (!contiguous && plane.rows.from_stride != 0 && cols.from_stride != 0 && plane.rows.size > 1)
     return CopyTiled<Kind>(plane, from, to, begin, end);
   for (int64_t row = begin; row < end; ++row) {

@@ -54,6 +54,11 @@ std::string GradientBuilder::Sum(const std::string& a, const std::vector<int64_t
   return Op("ReduceSum", {a, Ints(axes)}, {{"keepdims", int64_t{keep}}, {"noop_with_empty_axes", int64_t{1}}});
 }
 
+std::string GradientBuilder::FitTo(const std::string& a, const std::string& like) {
+  std::string missing = Sub(ShapeOf(like), ShapeOf(a)), before = Mul(missing, Ints({0}));
+  return Op("Pad", {a, Op("Concat", {before, missing}, {{"axis", int64_t{0}}})});
+}
+
 bool GradientBuilder::SurelySameShape(const std::string& a, const std::string& b) const {
   if (a == b) return true;
   const ValueFacts *fa = facts_.Find(a), *fb = facts_.Find(b);

@@ -46,6 +46,9 @@ class GradientBuilder {
   std::string Transpose(const std::string& a, const std::vector<int64_t>& order);
   std::string Sum(const std::string& a, const std::vector<int64_t>& axes, bool keep);
 
+  // Cuts or pads with zeros at the end of each axis until `a` has the shape of `like`.
+  std::string FitTo(const std::string& a, const std::string& like);
+
   // Sums a gradient that has the shape of `value` over the axes along which `target` was stretched to that shape.
   std::string ReduceLike(const std::string& gradient, const std::string& value, const std::string& target);
 

@@ -76,13 +76,6 @@ struct Window {
   std::vector<int64_t> strides, dilations, pads;
 };
 
-// Cuts or pads with zeros at the end of each axis until `a` has the shape of `like`.
-std::string FitTo(Context& c, const std::string& a, const std::string& like) {
-  std::string missing = c.Sub(c.ShapeOf(like), c.ShapeOf(a));
-  std::string before = c.Mul(missing, c.Ints({0}));
-  return c.Op("Pad", {a, c.Op("Concat", {before, missing}, {{"axis", int64_t{0}}})});
-}
-
 // [A, groups·B, …] to [groups·B, A, …] within each group, or to [B, groups·A, …].
 std::string SwapBatch(Context& c, const std::string& a, int64_t groups, size_t rank, bool groups_first) {
   std::vector<int64_t> order(rank + 1);
@@ -108,26 +101,19 @@ std::vector<int64_t> KernelShape(Context& c, size_t weight) {
   return kernel;
 }
 
-void Conv(Context& c) {
+// The kernel's gradient: the larger side convolved with the smaller one, batch and channels exchanged, strides and
+// dilations too. The bias's: a sum.
+void GiveKernelAndBias(Context& c, const Window& w, const std::string& large, const std::string& small,
+                       int64_t groups) {
   size_t rank = c.RankOf(0);
-  Window w(c, KernelShape(c, 1));
-  int64_t groups = c.node().Int("group", 1);
-  if (c.Needs(0)) {
-    // The scattered gradient reaches as far as the windows do; what lies beyond is cut off, or was never read.
-    std::string full =
-        c.Op("ConvTranspose", {c.G(), c.In(1)},
-             {{"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.PadsBefore()}, {"group", groups}});
-    c.Give(0, FitTo(c, full, c.In(0)));
-  }
   if (c.Needs(1)) {
-    // A convolution of the input with the gradient, batch and channels exchanged, strides and dilations too.
-    std::string x = SwapBatch(c, c.In(0), groups, rank, false), g = SwapBatch(c, c.G(), groups, rank, true);
-    std::string dw =
-        c.Op("Conv", {x, g}, {{"strides", w.dilations}, {"dilations", w.strides}, {"pads", w.pads}, {"group", groups}});
+    std::string image = SwapBatch(c, large, groups, rank, false), kernel = SwapBatch(c, small, groups, rank, true);
+    std::string dw = c.Op("Conv", {image, kernel},
+                          {{"strides", w.dilations}, {"dilations", w.strides}, {"pads", w.pads}, {"group", groups}});
     std::vector<int64_t> order(rank);
     std::iota(order.begin(), order.end(), 0);
     std::swap(order[0], order[1]);
-    c.Give(1, FitTo(c, c.Transpose(dw, order), c.In(1)));
+    c.Give(1, c.FitTo(c.Transpose(dw, order), c.In(1)));
   }
   if (c.Needs(2)) {
     std::vector<int64_t> axes{0};
@@ -136,30 +122,31 @@ void Conv(Context& c) {
   }
 }
 
+void Conv(Context& c) {
+  Window w(c, KernelShape(c, 1));
+  int64_t groups = c.node().Int("group", 1);
+  if (c.Needs(0)) {
+    // The scattered gradient reaches as far as the windows do; what lies beyond is cut off, or was never read.
+    std::string full =
+        c.Op("ConvTranspose", {c.G(), c.In(1)},
+             {{"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.PadsBefore()}, {"group", groups}});
+    c.Give(0, c.FitTo(full, c.In(0)));
+  }
+  GiveKernelAndBias(c, w, c.In(0), c.G(), groups);
+}
+
 void ConvTranspose(Context& c) {
-  size_t rank = c.RankOf(0);
   Window w(c, KernelShape(c, 1));
   std::string automatic = c.node().String("auto_pad", "NOTSET");
   if (automatic != "NOTSET" && automatic != "VALID") c.Unsupported("auto_pad");
   if (c.node().Has("output_shape")) c.Unsupported("attribute 'output_shape'");
   int64_t groups = c.node().Int("group", 1);
-  std::vector<Attribute> window{
-      {"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.pads}, {"group", groups}};
-  if (c.Needs(0)) c.Give(0, FitTo(c, c.Op("Conv", {c.G(), c.In(1)}, window), c.In(0)));
-  if (c.Needs(1)) {
-    std::string g = SwapBatch(c, c.G(), groups, rank, false), x = SwapBatch(c, c.In(0), groups, rank, true);
-    std::string dw =
-        c.Op("Conv", {g, x}, {{"strides", w.dilations}, {"dilations", w.strides}, {"pads", w.pads}, {"group", groups}});
-    std::vector<int64_t> order(rank);
-    std::iota(order.begin(), order.end(), 0);
-    std::swap(order[0], order[1]);
-    c.Give(1, FitTo(c, c.Transpose(dw, order), c.In(1)));
+  if (c.Needs(0)) {
+    std::string dx = c.Op("Conv", {c.G(), c.In(1)},
+                          {{"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.pads}, {"group", groups}});
+    c.Give(0, c.FitTo(dx, c.In(0)));
   }
-  if (c.Needs(2)) {
-    std::vector<int64_t> axes{0};
-    for (size_t i = 2; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
-    c.Give(2, c.Sum(c.G(), axes, false));
-  }
+  GiveKernelAndBias(c, w, c.G(), c.In(0), groups);
 }
 
 // "ij,jk->ik": the gradient of an operand is the same sum with that operand and the result exchanged.

@@ -116,9 +116,7 @@ void AveragePool(Context& c) {
   before.resize(2 * spatial, 0);
   window[0] = {"pads", before};
   std::string full = c.Op("ConvTranspose", {c.Div(g, count), ones}, window);
-  std::string missing = c.Sub(c.ShapeOf(x_ones), c.ShapeOf(full));
-  std::string fit = c.Op("Pad", {full, c.Op("Concat", {c.Mul(missing, c.Ints({0})), missing}, {{"axis", int64_t{0}}})});
-  c.Give(0, c.ReshapeLike(fit, c.In(0)));
+  c.Give(0, c.ReshapeLike(c.FitTo(full, x_ones), c.In(0)));
 }
 
 void Dropout(Context& c) {

@@ -1,8 +1,7 @@
 // Real models from npm packages, at several inputs and sizes: every output of Ferry against onnxruntime-node.
 //
 //   node compare_models.mjs --modules DIR --ferry build/ferry
-import {execFileSync} from 'node:child_process';
-import {mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
+import {mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
 import {createRequire} from 'node:module';
 import {tmpdir} from 'node:os';
 import {join, resolve} from 'node:path';
@@ -10,6 +9,7 @@ import {join, resolve} from 'node:path';
 import {encodeTensor} from './onnx_file.mjs';
 import {options} from './options.mjs';
 import {Random, scalar} from './random.mjs';
+import {runCases} from './run_cases.mjs';
 
 const asked = options({modules: '.', ferry: 'build/ferry'});
 const modules = join(resolve(asked.modules), 'node_modules');
@@ -68,13 +68,7 @@ for (const model of MODELS) {
   }
 }
 writeFileSync(join(folder, 'tolerances.json'), JSON.stringify(tolerances));
-const list = join(folder, 'results.txt');
-try {
-  execFileSync(resolve(asked.ferry), ['test', folder, '--list', list], {stdio: 'ignore'});
-} catch (error) {
-  if (error.status !== 1) throw error;
-}
-const lines = readFileSync(list, 'utf8').trim().split('\n');
+const lines = runCases(asked.ferry, folder);
 for (const line of lines) console.log(line);
 rmSync(folder, {recursive: true});
 const failed = lines.filter((line) => line.startsWith('failed ')).length;

@@ -6,7 +6,7 @@
 // DIR is where 'npm install' put the peers (see package.json). Each case becomes a folder as ONNX keeps its own, with the
 // peer's outputs as the expected ones; 'ferry test' then runs them all.
 import {execFileSync} from 'node:child_process';
-import {mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {mkdirSync, mkdtempSync, rmSync, writeFileSync} from 'node:fs';
 import {createRequire} from 'node:module';
 import {tmpdir} from 'node:os';
 import {join, resolve} from 'node:path';
@@ -20,6 +20,7 @@ import {whyDifferent} from './known_differences.mjs';
 import {encodeModel, encodeTensor} from './onnx_file.mjs';
 import {options} from './options.mjs';
 import {Random} from './random.mjs';
+import {runCases} from './run_cases.mjs';
 
 const asked = options({modules: '.', ferry: 'build/ferry', cases: '20000', seed: '1', only: '', keep: '', record: ''});
 const ort = createRequire(join(resolve(asked.modules), 'package.json'))('onnxruntime-node');
@@ -99,13 +100,7 @@ for (let index = 0; index < total;) {
 }
 writeFileSync(join(folder, 'tolerances.json'), JSON.stringify(tolerances));
 
-const list = join(folder, 'results.txt');
-try {
-  execFileSync(resolve(asked.ferry), ['test', folder, '--list', list], {stdio: 'ignore'});
-} catch (error) {
-  if (error.status !== 1) throw error;
-}
-const lines = readFileSync(list, 'utf8').trim().split('\n');
+const lines = runCases(asked.ferry, folder);
 const explained = new Map();
 let unexplained = 0;
 for (const line of lines.filter((l) => l.startsWith('failed '))) {
@@ -120,7 +115,6 @@ for (const line of lines.filter((l) => l.startsWith('failed '))) {
 }
 if (asked.record) {
   for (const line of lines.filter((l) => l.startsWith('failed '))) rmSync(join(folder, line.split(' ')[1].replace(/:$/, '')), {recursive: true});
-  rmSync(list);
   execFileSync('tar', ['-C', folder, '--transform', 's,^\\.,peers-random,', '--sort=name', '--mtime=@0', '--owner=0', '--group=0', '--numeric-owner', '-cJf', resolve(asked.record), '.']);
 }
 const differences = [...explained.values()].reduce((a, b) => a + b, 0);

@@ -190,7 +190,7 @@ ProgramGraph ParseGraph(const Json& json) {
 InputSpec ParseInputSpec(const Json& json) {
   using Kind = InputSpec::Kind;
   const auto& [kind, value] = Chosen(json);
-  auto tensor = [&] { return MakeTensorName(value.At("arg")); };
+  auto tensor = [&value = value] { return MakeTensorName(value.At("arg")); };
   if (kind == "user_input") return {Kind::kUser, ParseArgument(value.At("arg"))};
   if (kind == "parameter") return {Kind::kParameter, tensor(), value.At("parameter_name").AsString()};
   if (kind == "buffer") {
@@ -207,7 +207,7 @@ InputSpec ParseInputSpec(const Json& json) {
 OutputSpec ParseOutputSpec(const Json& json) {
   using Kind = OutputSpec::Kind;
   const auto& [kind, value] = Chosen(json);
-  auto tensor = [&] { return MakeTensorName(value.At("arg")); };
+  auto tensor = [&value = value] { return MakeTensorName(value.At("arg")); };
   if (kind == "user_output") return {Kind::kUser, ParseArgument(value.At("arg"))};
   if (kind == "loss_output") return {Kind::kLoss, tensor()};
   if (kind == "buffer_mutation") return {Kind::kBufferMutation, tensor(), value.At("buffer_name").AsString()};

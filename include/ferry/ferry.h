@@ -188,6 +188,18 @@ FERRY_API ferry_status* ferry_run(ferry_session* session, const char* const* inp
                                   const ferry_value* const* inputs, size_t input_count, const char* const* output_names,
                                   size_t output_count, ferry_value** outputs);
 
+/* ---- checking ---- */
+
+/* What ONNX's standard finds wrong with a model. */
+typedef struct ferry_report ferry_report;
+
+/* A file that can't be read as a model is a status, not a report. */
+FERRY_API ferry_status* ferry_check(const char* path, ferry_report** out);
+FERRY_API int ferry_report_valid(const ferry_report* report);    /* 1 when nothing is against the standard */
+FERRY_API size_t ferry_report_count(const ferry_report* report); /* problems and warnings */
+FERRY_API const char* ferry_report_problem(const ferry_report* report, size_t index);
+FERRY_API void ferry_report_free(ferry_report* report);
+
 #ifdef __cplusplus
 }
 #endif

@@ -303,6 +303,21 @@ class Session {
   std::vector<ValueInfo> inputs_, outputs_;
 };
 
+// What ONNX's standard finds wrong with a model.
+struct Report {
+  bool valid = false;
+  std::vector<std::string> problems;  // warnings among them
+};
+
+inline Report Check(const std::string& path) {
+  ferry_report* made = nullptr;
+  detail::Check(ferry_check(path.c_str(), &made));
+  detail::Owned<ferry_report, ferry_report_free> owned(made);
+  Report report{.valid = ferry_report_valid(made) != 0, .problems = {}};
+  for (size_t i = 0; i < ferry_report_count(made); ++i) report.problems.emplace_back(ferry_report_problem(made, i));
+  return report;
+}
+
 inline std::string Version() { return ferry_version(); }
 
 }  // namespace api_v1

@@ -34,6 +34,7 @@ struct ferry_session {
 };
 
 struct ferry_report {
+  bool valid;
   std::vector<std::string> problems;
 };
 

@@ -70,4 +70,18 @@ TEST(CppApi, HoldsStringsSequencesAndOptionals) {
   EXPECT_THROW(sequence.Keys(), ferry::Error);
 }
 
+TEST(CppApi, ChecksModels) {
+  EXPECT_TRUE(ferry::Check(kSimpleNet).valid);
+  std::ifstream file(kSimpleNet, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  bytes.replace(bytes.find("Relu"), 4, "Rolu");
+  std::string path = ::testing::TempDir() + "ferry_api_check.onnx";
+  std::ofstream(path, std::ios::binary) << bytes;
+  ferry::Report report = ferry::Check(path);
+  EXPECT_FALSE(report.valid);
+  ASSERT_FALSE(report.problems.empty());
+  EXPECT_NE(report.problems[0].find("Rolu"), std::string::npos) << report.problems[0];
+  EXPECT_THROW(ferry::Check("/nowhere/at/all.onnx"), ferry::Error);
+}
+
 }  // namespace

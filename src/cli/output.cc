@@ -62,6 +62,7 @@ std::string Columns::Text() const {
 std::string HumanBytes(double bytes) { return Scaled(bytes, {"B", "kB", "MB", "GB", "TB", "PB"}); }
 std::string HumanCount(double count) { return Scaled(count, {"", "k", "M", "G", "T", "P"}); }
 std::string HumanNumber(double value) { return Formatted("%.3g", value); }
+std::string HumanTime(double ms) { return Scaled(ms * 1e6, {"ns", "µs", "ms", "s"}); }
 
 std::string Plural(int64_t count, std::string_view noun) { return Cat(count, " ", noun, count == 1 ? "" : "s"); }
 

@@ -31,6 +31,7 @@ class Columns {
 std::string HumanBytes(double bytes);                      // "4.0 kB", "475 MB"
 std::string HumanCount(double count);                      // "1.25 M", "25.6 G"
 std::string HumanNumber(double value);                     // three significant digits: "2.38e-07", "0.5"
+std::string HumanTime(double ms);                          // "1.25 ms", "3.1 s", "720 ns"
 std::string Plural(int64_t count, std::string_view noun);  // "1 node", "3 nodes"
 
 // A line on the terminal that says how far a long job is: only when standard error is one, only after a second.

@@ -126,7 +126,7 @@ TEST_F(SimpleNetTest, SaysErrorsAsJsonToo) {
 TEST_F(SimpleNetTest, ComparesWithinTolerance) {
   Said said = Ferry({"compare", model_, "--data", SimpleNet("io_1.npz"), SimpleNet("io_2.npz"), SimpleNet("io_5.npz")});
   EXPECT_EQ(said.status, 0) << said.out << said.err;
-  EXPECT_NE(said.out.find("within rtol 0.001, atol 1e-05"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("within tolerance (rtol 0.001, atol 1e-05)"), std::string::npos) << said.out;
   Json json = Ferry({"compare", model_, "--data", SimpleNet("io_1.npz"), "--json"}).json();
   EXPECT_TRUE(json.At("within").AsBool());
   EXPECT_LT(json.At("files").AsArray().at(0).At("outputs").AsArray().at(0).At("max_abs").AsDouble(), 1e-5);

@@ -38,12 +38,12 @@ std::string ToLines(const BenchmarkResult& result) {
   Columns columns({}, "");
   for (const NamedValue& input : result.inputs)
     columns.Add({"input", Cat(Printable(input.first), "  ", TypeOf(input.second))});
-  columns.Add({"load", Cat(HumanNumber(result.load_ms), " ms")});
-  columns.Add({"first run", Cat(HumanNumber(result.first_ms), " ms")});
-  columns.Add({"median", Cat(HumanNumber(result.median_ms), " ms  (", Plural(result.iterations, "run"), ", ",
+  columns.Add({"load", HumanTime(result.load_ms)});
+  columns.Add({"first run", HumanTime(result.first_ms)});
+  columns.Add({"median", Cat(HumanTime(result.median_ms), "  (", Plural(result.iterations, "run"), ", ",
                              Plural(result.threads, "thread"), ")")});
-  columns.Add({"p90", Cat(HumanNumber(result.p90_ms), " ms")});
-  columns.Add({"p99", Cat(HumanNumber(result.p99_ms), " ms")});
+  columns.Add({"p90", HumanTime(result.p90_ms)});
+  columns.Add({"p99", HumanTime(result.p99_ms)});
   columns.Add({"peak memory", HumanBytes(static_cast<double>(result.peak_rss_kb) * 1024)});
   return columns.Text();
 }

@@ -82,13 +82,15 @@ Json ToJson(const ComparedFile& file) {
 
 std::string Table(const std::vector<ComparedFile>& files) {
   Columns columns({}, "");
-  columns.Add({"recording", "output", "type", "max abs", "mean abs", "max rel", "mean rel", ""});
+  columns.Add({"recording", "output", "type", "max abs", "mean abs", "max rel", "mean rel"});
   for (const ComparedFile& file : files)
     for (const Compared& output : file.outputs) {
       const Difference& d = output.difference;
-      columns.Add({std::string(LastPart(file.path)), Printable(output.name, 40), ToText(output.type),
-                   HumanNumber(d.max_abs), HumanNumber(d.mean_abs), HumanNumber(d.max_rel), HumanNumber(d.mean_rel),
-                   d.within() ? "within tolerance" : d.Explain()});
+      std::vector<std::string> cells{
+          std::string(LastPart(file.path)), Printable(output.name, 40), ToText(output.type),    HumanNumber(d.max_abs),
+          HumanNumber(d.mean_abs),          HumanNumber(d.max_rel),     HumanNumber(d.mean_rel)};
+      if (!d.within()) cells.push_back(d.Explain());
+      columns.Add(std::move(cells));
     }
   return columns.Text();
 }
@@ -121,8 +123,8 @@ int Run(const Arguments& arguments) {
     for (const ComparedFile& file : files) list.Add(ToJson(file));
     PrintJson(json.Set("files", std::move(list)));
   } else {
-    Print(Cat(Table(files), within ? "equal" : "NOT equal", " within rtol ", tolerance.rtol, ", atol ", tolerance.atol,
-              "\n"));
+    Print(Cat(Table(files), "largest difference ", HumanNumber(max_abs), ": ", within ? "within" : "NOT within",
+              " tolerance (rtol ", tolerance.rtol, ", atol ", tolerance.atol, ")\n"));
   }
   return within ? kGood : kAnswerIsNo;
 }

@@ -16,6 +16,8 @@ constexpr Example kExamples[] = {
     {"ferry info model.onnx --dim batch=8", "memory and multiply-adds for a batch of 8"},
 };
 
+constexpr size_t kLongestName = 60;
+
 Json ToJson(const std::vector<ValueInfo>& values) {
   Json list = Json::Array{};
   for (const ValueInfo& value : values) {
@@ -51,10 +53,20 @@ Json ToJson(const Model& model, const ModelSummary& summary) {
   return json;
 }
 
-void AddValues(Columns& columns, std::string_view title, const std::vector<ValueInfo>& values) {
-  for (size_t i = 0; i < values.size(); ++i)
-    columns.Add({i == 0 ? Cat(title, values.size() == 1 ? "" : "s") : "", Printable(values[i].name, 60),
-                 ToText(values[i].type)});
+// Names padded to the longest, so that types stand below each other too.
+void AddValues(Columns& columns, std::string_view title, const std::vector<ValueInfo>& values, size_t name_width) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    std::string name = Printable(values[i].name, kLongestName);
+    name.resize(std::max(name.size(), name_width), ' ');
+    columns.Add({i == 0 ? Cat(title, values.size() == 1 ? "" : "s") : "", Cat(name, "  ", values[i].type)});
+  }
+}
+
+size_t LongestName(const ModelSummary& summary) {
+  size_t longest = 0;
+  for (const std::vector<ValueInfo>* values : {&summary.inputs, &summary.outputs})
+    for (const ValueInfo& value : *values) longest = std::max(longest, Printable(value.name, kLongestName).size());
+  return longest;
 }
 
 std::string OperatorsLine(const ModelSummary& summary) {
@@ -70,31 +82,33 @@ std::string ForDimensions(const ModelSummary& summary) {
   return parts.empty() ? "" : Cat("  (", Join(parts, ", "), ")");
 }
 
+std::string MissingLine(const ModelSummary& summary) {
+  std::vector<std::string> missing;
+  if (!summary.activation_bytes) missing.push_back("run memory");
+  if (!summary.multiply_adds) missing.push_back("multiply-adds");
+  return Cat(Join(missing, " and "), ": ", Printable(summary.unknown_because, 300));
+}
+
 std::string ToLines(const Model& model, const ModelSummary& summary) {
   std::vector<std::string> opsets;
   for (const OpsetImport& opset : model.opsets)
     opsets.push_back(Cat(opset.domain.empty() ? "ai.onnx" : Printable(opset.domain), " ", opset.version));
-  Columns facts({}, ""), values({}, "");
-  facts.Add({"model", Printable(model.graph.name)});
+  Columns lines({}, "");
+  lines.Add({"model", Printable(model.graph.name)});
   if (!model.producer_name.empty())
-    facts.Add({"made by", Printable(Cat(model.producer_name, " ", model.producer_version))});
-  facts.Add({"format", Cat("ONNX IR ", model.ir_version, ", opset ", Join(opsets, ", "))});
-  AddValues(values, "input", summary.inputs);
-  AddValues(values, "output", summary.outputs);
-  Columns costs({}, "");
-  costs.Add({"nodes", Cat(summary.nodes, "  (", OperatorsLine(summary), ")")});
-  costs.Add({"parameters", Cat(HumanCount(static_cast<double>(summary.parameters)), "  (",
+    lines.Add({"made by", Printable(Cat(model.producer_name, " ", model.producer_version))});
+  lines.Add({"format", Cat("ONNX IR ", model.ir_version, ", opset ", Join(opsets, ", "))});
+  AddValues(lines, "input", summary.inputs, LongestName(summary));
+  AddValues(lines, "output", summary.outputs, LongestName(summary));
+  lines.Add({"nodes", Cat(summary.nodes, "  (", OperatorsLine(summary), ")")});
+  lines.Add({"parameters", Cat(HumanCount(static_cast<double>(summary.parameters)), "  (",
                                HumanBytes(static_cast<double>(summary.parameter_bytes)), ")")});
   std::string sizes = ForDimensions(summary);
   if (summary.activation_bytes)
-    costs.Add({"run memory", Cat(HumanBytes(static_cast<double>(*summary.activation_bytes)), sizes)});
-  if (summary.multiply_adds) costs.Add({"multiply-adds", Cat(HumanCount(*summary.multiply_adds), sizes)});
-  if (!summary.unknown_because.empty())
-    costs.Add({"not known",
-               Cat(summary.activation_bytes ? "" : "run memory",
-                   summary.activation_bytes || summary.multiply_adds ? "" : ", ",
-                   summary.multiply_adds ? "" : "multiply-adds", ": ", Printable(summary.unknown_because, 300))});
-  return facts.Text() + values.Text() + costs.Text();
+    lines.Add({"run memory", Cat(HumanBytes(static_cast<double>(*summary.activation_bytes)), sizes)});
+  if (summary.multiply_adds) lines.Add({"multiply-adds", Cat(HumanCount(*summary.multiply_adds), sizes)});
+  if (!summary.unknown_because.empty()) lines.Add({"not known", MissingLine(summary)});
+  return lines.Text();
 }
 
 // A model whose external data is not there can still be described.

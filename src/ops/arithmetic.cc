@@ -76,7 +76,7 @@ void ComputeMod(OpContext& context) {
 template <class Rule>
 void InferArithmetic(InferContext& context) {
   InferElementwise(context);
-  InferElements(context, [](std::span<const Dim> x) { return Rule{}(x[0], x[1]); });
+  InferElements(context, 2, [](std::span<const Dim> x) { return Rule{}(x[0], x[1]); });
 }
 
 template <class Rule>
@@ -93,7 +93,7 @@ bool Divides(const Dim& a, const Dim& b) {
 void InferMod(InferContext& context) {
   InferElementwise(context);
   bool truncates = context.node().Int("fmod", 0) == 1;
-  InferElements(context, [&](std::span<const Dim> x) {
+  InferElements(context, 2, [&](std::span<const Dim> x) {
     if (Divides(x[0], x[1]))
       return Dim(truncates ? TruncatedModulo(*x[0].value, *x[1].value) : FloorModulo(*x[0].value, *x[1].value));
     return x[1].known() && *x[1].value == 1 ? Dim(0) : Dim();

@@ -33,7 +33,7 @@ void ComputeEqual(OpContext& context) {
 
 void InferEqual(InferContext& context) {
   InferComparison(context);
-  InferElements(context, [](std::span<const Dim> x) {
+  InferElements(context, 2, [](std::span<const Dim> x) {
     if (SameDim(x[0], x[1])) return Dim(1);
     if (x[0].known() && x[1].known()) return Dim(0);
     // A size that has a name is never negative: Equal(shape, -1), as exporters write it.
@@ -62,7 +62,7 @@ void ComputeOrder(OpContext& context, bool swaps) {
 template <class F>
 void InferOrder(InferContext& context) {
   InferComparison(context);
-  InferElements(context, [](std::span<const Dim> x) {
+  InferElements(context, 2, [](std::span<const Dim> x) {
     return x[0].known() && x[1].known() ? Dim(F{}(*x[0].value, *x[1].value)) : Dim();
   });
 }

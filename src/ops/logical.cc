@@ -16,7 +16,7 @@ void ComputeLogical(OpContext& context) {
 template <class F>
 void InferLogical(InferContext& context) {
   InferComparison(context);
-  InferElements(context, [](std::span<const Dim> x) {
+  InferElements(context, 2, [](std::span<const Dim> x) {
     return x[0].known() && x[1].known() ? Dim(F{}(*x[0].value != 0, *x[1].value != 0)) : Dim();
   });
 }
@@ -37,7 +37,7 @@ void ComputeNot(OpContext& context) {
 
 void InferNot(InferContext& context) {
   InferComparison(context);
-  InferElements(context, [](std::span<const Dim> x) { return x[0].known() ? Dim(*x[0].value == 0) : Dim(); });
+  InferElements(context, 1, [](std::span<const Dim> x) { return x[0].known() ? Dim(*x[0].value == 0) : Dim(); });
 }
 
 }  // namespace

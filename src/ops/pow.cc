@@ -77,7 +77,7 @@ void ComputePow(OpContext& context) {
 
 void InferPow(InferContext& context) {
   InferBroadcast(context, context.InputDType(0), 0, 2);
-  InferElements(context, [](std::span<const Dim> x) {
+  InferElements(context, 2, [](std::span<const Dim> x) {
     if (!x[1].known() || *x[1].value < 0 || *x[1].value > 64) return Dim();
     Dim power(1);
     for (int64_t i = 0; i < *x[1].value; ++i) power = power * x[0];

@@ -49,7 +49,7 @@ static void ComputeAbs(OpContext& context) {
 
 static void InferAbs(InferContext& context) {
   InferSameAsInput(context);
-  InferElements(context, [](std::span<const Dim> x) {
+  InferElements(context, 1, [](std::span<const Dim> x) {
     if (!x[0].known()) return x[0].named() ? x[0] : Dim();  // sizes have a name, and are not negative
     return *x[0].value < 0 ? Dim(0) - x[0] : x[0];
   });
@@ -61,7 +61,7 @@ static void ComputeNeg(OpContext& context) {
 
 static void InferNeg(InferContext& context) {
   InferSameAsInput(context);
-  InferElements(context, [](std::span<const Dim> x) { return Dim(0) - x[0]; });
+  InferElements(context, 1, [](std::span<const Dim> x) { return Dim(0) - x[0]; });
 }
 
 static void ComputeSign(OpContext& context) {

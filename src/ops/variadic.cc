@@ -67,7 +67,7 @@ void ComputeSum(OpContext& context) {
 template <bool kTakesLarger>
 void InferExtreme(InferContext& context) {
   InferElementwise(context);
-  InferElements(context, [](std::span<const Dim> x) {
+  InferElements(context, 1, [](std::span<const Dim> x) {
     Dim extreme = x[0];
     for (const Dim& other : x.subspan(1)) {
       if (SameDim(extreme, other)) continue;

@@ -55,7 +55,7 @@ void ComputeWhere(OpContext& context) {
 
 void InferWhere(InferContext& context) {
   InferBroadcast(context, CommonDType(context, 1, 3), 0, 3);
-  InferElements(context, [](std::span<const Dim> x) {
+  InferElements(context, 3, [](std::span<const Dim> x) {
     if (x[0].known()) return *x[0].value != 0 ? x[1] : x[2];
     return SameDim(x[1], x[2]) ? x[1] : Dim();
   });

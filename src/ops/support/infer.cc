@@ -84,8 +84,8 @@ bool Fits(int64_t value, DType type) {
 }
 }  // namespace
 
-void InferElements(InferContext& context, FunctionRef<Dim(std::span<const Dim>)> rule) {
-  if (context.output_count() == 0) return;
+void InferElements(InferContext& context, size_t least_inputs, FunctionRef<Dim(std::span<const Dim>)> rule) {
+  if (context.output_count() == 0 || context.input_count() < least_inputs) return;
   const Type& type = context.outputs()[0].type;
   if (!type.shape || type.shape->size() > 1 || (!IsInteger(type.dtype) && type.dtype != DType::kBool)) return;
   std::vector<SymbolicShape> inputs;

@@ -19,8 +19,9 @@ void InferBroadcast(InferContext& context, DType dtype, size_t first, size_t las
 // The elements of input i where they are known one by one (integers and bools of rank 0 or 1), from a constant too.
 std::optional<SymbolicShape> ElementsOf(const InferContext& context, size_t i);
 // Carries the values of small integer tensors through an elementwise operator: output 0, whose type is set already, gets
-// rule(one element of each input) where every input's elements are known and the result fits its type.
-void InferElements(InferContext& context, FunctionRef<Dim(std::span<const Dim>)> rule);
+// rule(one element of each input) where every input's elements are known and the result fits its type. A node of a broken
+// model may have fewer inputs than the rule reads: nothing is carried then.
+void InferElements(InferContext& context, size_t least_inputs, FunctionRef<Dim(std::span<const Dim>)> rule);
 // The element type that all inputs [first, last) share: the first known one.
 DType CommonDType(const InferContext& context, size_t first, size_t last);
 // An element type given as an attribute: a number that names a type, or `otherwise` when absent.

@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fstream>
+#include <limits>
+
+#include "doctor/recording.h"
 
 namespace ferry {
 namespace {
@@ -27,19 +31,43 @@ double Percentile(const std::vector<double>& sorted, double share) {
 
 }  // namespace
 
+Measurement::Measurement(const std::string& path, const BenchmarkOptions& options) {
+  load_ms_ = Milliseconds([&] { session_ = Session::Open(path, options.session); });
+  inputs_ = options.inputs_file.empty() ? MakeRandomInputs(*session_, options.inputs)
+                                        : ReadRecording(options.inputs_file, *session_).inputs;
+  first_ms_ = RunOnce();
+}
+
+double Measurement::RunOnce() {
+  return Milliseconds([&] { session_->Run(inputs_); });
+}
+
+int64_t Measurement::PeakRssKb() {
+  // What the system counts as usage begins with the peak of the program that started this one; this does not.
+  std::ifstream status("/proc/self/status");
+  std::string key;
+  while (status >> key) {
+    int64_t kilobytes = 0;
+    if (key == "VmHWM:" && status >> kilobytes) return kilobytes;
+    status.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
 BenchmarkResult Benchmark(const std::string& path, const BenchmarkOptions& options) {
-  BenchmarkResult result;
-  std::shared_ptr<Session> session;
-  result.load_ms = Milliseconds([&] { session = Session::Open(path, options.session); });
-  result.inputs = MakeRandomInputs(*session, options.inputs);
-  result.threads = session->threads();
   int64_t done = 0;
-  auto run = [&] {
+  auto tell = [&] {
     if (options.on_run) options.on_run(done);
     ++done;
-    return Milliseconds([&] { session->Run(result.inputs); });
   };
-  result.first_ms = run();
+  tell();
+  Measurement measurement(path, options);
+  auto run = [&] {
+    tell();
+    return measurement.RunOnce();
+  };
   for (int64_t i = 0; i < options.warmup; ++i) run();
 
   std::vector<double> times;
@@ -50,13 +78,17 @@ BenchmarkResult Benchmark(const std::string& path, const BenchmarkOptions& optio
   };
   while (wanted(static_cast<int64_t>(times.size()))) total += times.emplace_back(run());
   std::sort(times.begin(), times.end());
+
+  BenchmarkResult result;
+  result.load_ms = measurement.load_ms();
+  result.first_ms = measurement.first_ms();
   result.iterations = static_cast<int64_t>(times.size());
   result.median_ms = (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
   result.p90_ms = Percentile(times, 0.90);
   result.p99_ms = Percentile(times, 0.99);
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  result.peak_rss_kb = usage.ru_maxrss;
+  result.peak_rss_kb = Measurement::PeakRssKb();
+  result.threads = measurement.session().threads();
+  result.inputs = measurement.inputs();
   return result;
 }
 

@@ -11,6 +11,7 @@ namespace ferry {
 struct BenchmarkOptions {
   SessionOptions session;
   RandomInputOptions inputs;
+  std::string inputs_file;  // .npz: used instead of random inputs
   int64_t warmup = 3;
   int64_t iterations = 0;               // 0: as many as fit in a few seconds
   std::function<void(int64_t)> on_run;  // told before each run how many are done
@@ -24,6 +25,24 @@ struct BenchmarkResult {
   int64_t iterations = 0;
   int threads = 0;
   std::vector<NamedValue> inputs;
+};
+
+// A model that is loaded and has run once; the caller says when it runs again.
+class Measurement {
+ public:
+  Measurement(const std::string& path, const BenchmarkOptions& options);
+
+  double RunOnce();  // milliseconds
+  double load_ms() const { return load_ms_; }
+  double first_ms() const { return first_ms_; }
+  const Session& session() const { return *session_; }
+  const std::vector<NamedValue>& inputs() const { return inputs_; }
+  static int64_t PeakRssKb();
+
+ private:
+  double load_ms_ = 0, first_ms_ = 0;
+  std::shared_ptr<Session> session_;
+  std::vector<NamedValue> inputs_;
 };
 
 BenchmarkResult Benchmark(const std::string& path, const BenchmarkOptions& options);

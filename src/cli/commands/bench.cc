@@ -1,3 +1,7 @@
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+
 #include "base/error.h"
 #include "cli/output.h"
 #include "cli/shared_options.h"
@@ -10,12 +14,19 @@ namespace {
 constexpr Position kPositions[] = {kModelPosition};
 
 constexpr Option kOptions[] = {
+    {.name = "inputs",
+     .value = "FILE.npz",
+     .help = "inputs by name, or in0, in1 … by position, instead of random ones",
+     .completes = Completes::kFile},
     kDimOption,
     kThreadsOption,
     kProviderOption,
     {.name = "iters", .value = "N", .help = "runs that are measured (usually as many as fit in 3 seconds, 10 to 1000)"},
     {.name = "warmup", .value = "N", .help = "runs before them, after the first (usually 3)"},
     {.name = "seed", .value = "N", .help = "seed of the random inputs (usually 1)"},
+    {.name = "on-request",
+     .help = "run only when asked: each line of standard input is a number of runs, answered by a line of JSON with "
+             "their times; for measuring in turns with another program"},
 };
 
 constexpr Example kExamples[] = {
@@ -48,13 +59,38 @@ std::string ToLines(const BenchmarkResult& result) {
   return columns.Text();
 }
 
+constexpr int64_t kMostRuns = 1000000000;
+
+void PrintLine(const Json& json) {
+  Print(json.Dump(-1) + "\n");
+  std::fflush(stdout);
+}
+
+int RunOnRequest(const std::string& path, const BenchmarkOptions& options) {
+  Measurement measurement(path, options);
+  PrintLine(Json().Set("load_ms", measurement.load_ms()).Set("first_ms", measurement.first_ms()));
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    char* end = nullptr;
+    long long count = std::strtoll(line.c_str(), &end, 10);
+    Require(!line.empty() && !*end && count >= 0 && count <= kMostRuns,
+            "a line of standard input must be a number of runs, got '", Printable(line), "'");
+    Json times = Json::Array{};
+    for (int64_t i = 0; i < count; ++i) times.Add(measurement.RunOnce());
+    PrintLine(Json().Set("times_ms", std::move(times)).Set("peak_rss_kb", Measurement::PeakRssKb()));
+  }
+  return kGood;
+}
+
 int Run(const Arguments& arguments) {
   BenchmarkOptions options;
   options.session = SessionOptionsFrom(arguments);
   options.inputs.dimensions = DimensionsFrom(arguments);
   options.inputs.seed = static_cast<uint64_t>(arguments.Int("seed", 1, 0, INT64_MAX));
-  options.iterations = arguments.Int("iters", 0, 1, 1000000000);
-  options.warmup = arguments.Int("warmup", 3, 0, 1000000000);
+  options.iterations = arguments.Int("iters", 0, 1, kMostRuns);
+  options.warmup = arguments.Int("warmup", 3, 0, kMostRuns);
+  options.inputs_file = arguments.Get("inputs");
+  if (arguments.Has("on-request")) return RunOnRequest(arguments.positions()[0], options);
   BenchmarkResult result;
   {
     Progress progress("run");

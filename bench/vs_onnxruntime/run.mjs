@@ -1,0 +1,139 @@
+// Ferry against ONNX Runtime, in turns: each network is loaded by a process of either side, and the two run in short
+// rounds one after the other, so that whatever else the machine does hits both. See docs/performance.md.
+//
+//   node bench/vs_onnxruntime/run.mjs --modules DIR [--ferry build/ferry] [--networks DIR] [--only NAME,NAME] [--threads 1]
+//                             [--rounds 7] [--seconds 0.4] [--json FILE] [--svg FILE]
+import {spawn, execFileSync} from 'node:child_process';
+import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {dirname, join, resolve} from 'node:path';
+import {createInterface} from 'node:readline';
+import {fileURLToPath} from 'node:url';
+
+import {options} from '../../tests/peers/options.mjs';
+import {barChart} from './chart.mjs';
+import {NETWORKS, findNetworks, makeInputs} from './networks.mjs';
+import {readNpz, writeNpz} from './npz.mjs';
+
+const asked = options({
+  modules: '.', ferry: 'build/ferry', networks: join(tmpdir(), 'ferry-bench-networks'), only: NETWORKS.join(','), threads: '1',
+  rounds: '7', seconds: '0.4', json: '', svg: '',
+});
+const modules = resolve(asked.modules), here = dirname(fileURLToPath(import.meta.url));
+
+// A process that answers each line with a line of JSON.
+class Worker {
+  constructor(command, args) {
+    this.child = spawn(command, args, {stdio: ['pipe', 'pipe', 'inherit']});
+    this.lines = createInterface({input: this.child.stdout})[Symbol.asyncIterator]();
+  }
+  async next() {
+    const {value, done} = await this.lines.next();
+    if (done) throw new Error('the process ended early');
+    return JSON.parse(value);
+  }
+  ask(line) {
+    this.child.stdin.write(`${line}\n`);
+    return this.next();
+  }
+  async end() {
+    this.child.stdin.end();
+    await new Promise((done) => this.child.once('exit', done));
+  }
+}
+
+const median = (values) => {
+  const sorted = [...values].sort((a, b) => a - b), middle = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+};
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+// Integer networks with random weights magnify every rounding, and ONNX Runtime's 8-bit products saturate on CPUs without
+// VNNI: their differences are printed but not held against a bound.
+const isInteger = (row) => row.network.includes('int8');
+
+// Largest difference in units of what is allowed: 1e-3 of the value plus 1e-4 of the output's largest.
+function disagreement(theirs, ours) {
+  let worst = 0;
+  for (const [name, expected] of Object.entries(theirs)) {
+    const got = ours[name];
+    if (!got || got.dims.join() !== expected.dims.join()) return Infinity;
+    let largest = 0;
+    for (const x of expected.data) largest = Math.max(largest, Math.abs(Number(x)));
+    for (let i = 0; i < expected.data.length; ++i) {
+      const a = Number(got.data[i]), b = Number(expected.data[i]);
+      if (Number.isNaN(a) !== Number.isNaN(b)) return Infinity;
+      if (a !== b && !Number.isNaN(a)) worst = Math.max(worst, Math.abs(a - b) / (1e-4 * largest + 1e-3 * Math.abs(b)));
+    }
+  }
+  return worst;
+}
+
+async function measure(network, folder) {
+  const inputs = join(folder, 'inputs.npz'), theirOutputs = join(folder, 'theirs.npz'), ourOutputs = join(folder, 'ours.npz');
+  const metadata = JSON.parse(execFileSync(process.execPath, [join(here, 'describe.mjs'), modules, network.path]));
+  writeNpz(inputs, makeInputs(network, metadata));
+  execFileSync(asked.ferry, ['run', network.path, '--inputs', inputs, '--outputs', ourOutputs]);
+  const theirs = new Worker(process.execPath, [join(here, 'peer.mjs'), modules, network.path, inputs, asked.threads, theirOutputs]);
+  const theirStart = await theirs.next();
+  const ours = new Worker(asked.ferry, ['bench', network.path, '--inputs', inputs, '--threads', asked.threads, '--on-request']);
+  const ourStart = await ours.next();
+  const difference = disagreement(readNpz(theirOutputs), readNpz(ourOutputs));
+
+  const sides = [{worker: ours, times: []}, {worker: theirs, times: []}];
+  for (const side of sides) {
+    const {times_ms} = await side.worker.ask(2);
+    side.count = Math.max(1, Math.min(2000, Math.round((Number(asked.seconds) * 1000) / times_ms[1])));
+  }
+  for (let round = 0; round < Number(asked.rounds); ++round)
+    for (const side of round % 2 ? [...sides].reverse() : sides) {
+      await pause(5);  // a peer's threads spin for a moment after their last run
+      const {times_ms, peak_rss_kb} = await side.worker.ask(side.count);
+      side.times.push(...times_ms);
+      side.peak = peak_rss_kb / 1024;
+    }
+  await Promise.all(sides.map((side) => side.worker.end()));
+  const [our, their] = sides;
+  return {
+    network: network.name, threads: Number(asked.threads), difference,
+    ferry: {median_ms: median(our.times), load_ms: ourStart.load_ms, first_ms: ourStart.first_ms, peak_mb: our.peak},
+    onnxruntime: {median_ms: median(their.times), load_ms: theirStart.load_ms, first_ms: theirStart.first_ms, peak_mb: their.peak},
+    ratio: median(their.times) / median(our.times),
+  };
+}
+
+const number = (x) => (x >= 100 ? x.toFixed(0) : x >= 10 ? x.toFixed(1) : x.toFixed(2));
+const cells = (row) => [
+  row.network.padEnd(26), number(row.ferry.median_ms).padStart(8), number(row.onnxruntime.median_ms).padStart(8),
+  row.ratio.toFixed(2).padStart(6), `${number(row.ferry.load_ms + row.ferry.first_ms)} / ${number(row.onnxruntime.load_ms + row.onnxruntime.first_ms)}`.padStart(17),
+  `${number(row.ferry.peak_mb)} / ${number(row.onnxruntime.peak_mb)}`.padStart(15), row.difference <= 1 ? 'same' : isInteger(row) ? 'int8' : `DIFFERS ×${number(row.difference)}`,
+].join('  ');
+
+const folder = mkdtempSync(join(tmpdir(), 'ferry-bench-'));
+const rows = [];
+let failed = 0;
+console.log(['network'.padEnd(26), 'Ferry'.padStart(8), 'ORT ms'.padStart(8), 'ratio'.padStart(6), 'start to answer'.padStart(17), 'peak MB'.padStart(15), 'outputs'].join('  '));
+for (const network of findNetworks(asked.only.split(','), asked.networks, modules)) {
+  try {
+    const row = await measure(network, folder);
+    if (row.difference > 1 && !isInteger(row)) ++failed;
+    rows.push(row);
+    console.log(cells(row));
+  } catch (error) {
+    ++failed;
+    console.log(`${network.name.padEnd(26)}  ${String(error.message).split('\n')[0]}`);
+  }
+}
+rmSync(folder, {recursive: true});
+const mean = (values) => Math.exp(values.reduce((sum, x) => sum + Math.log(x), 0) / values.length);
+const worst = rows.reduce((a, b) => (b.ratio < a.ratio ? b : a), {ratio: Infinity});
+const summary = {
+  geometric_mean: mean(rows.map((r) => r.ratio)), worst: worst.network, worst_ratio: worst.ratio,
+  start_ratio: mean(rows.map((r) => (r.onnxruntime.load_ms + r.onnxruntime.first_ms) / (r.ferry.load_ms + r.ferry.first_ms))),
+  memory_ratio: mean(rows.map((r) => r.ferry.peak_mb / r.onnxruntime.peak_mb)),
+};
+console.log(`geometric mean ${summary.geometric_mean.toFixed(3)}, worst ${summary.worst} ${summary.worst_ratio.toFixed(2)}; ` +
+  `start to answer ${summary.start_ratio.toFixed(2)} × faster, memory ${summary.memory_ratio.toFixed(2)} ×; ${asked.threads} thread(s)`);
+if (asked.json) writeFileSync(asked.json, `${JSON.stringify({...summary, rows}, null, 2)}\n`);
+if (asked.svg) writeFileSync(asked.svg, barChart(rows, summary));
+process.exit(failed ? 1 : 0);

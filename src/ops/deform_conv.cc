@@ -153,6 +153,7 @@ void ComputeDeformConv(OpContext& context) {
 
 void InferDeformConv(InferContext& context) {
   InferConv(context, 0, 1, context.InputDType(0));
+  if (context.output_count() == 0) return;
   // The offsets have the output's spatial sizes, which helps where the input's are not known.
   const SymbolicShape* offset = context.InputShape(2);
   std::optional<SymbolicShape>& out = context.outputs()[0].type.shape;

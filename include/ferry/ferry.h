@@ -2,7 +2,13 @@
  *
  * The ABI is stable: functions are only ever added, and ferry_abi_version() counts the additions. Handles are opaque.
  * Nothing is thrown across this line. Functions that can fail return a ferry_status*, which is NULL when all went well;
- * free a status that is not NULL. Names and texts that a handle gives out live as long as the handle.
+ * free a status that is not NULL. A function that gives out a new handle writes it to its last argument, only when it
+ * succeeds; whoever asked frees it. Names and texts that a handle gives out live as long as the handle; all text is
+ * UTF-8 and ends in a zero byte. NULL is allowed for a handle in every function that frees or only looks.
+ *
+ * Threads: every function may be called from many threads at once. Sessions, values, infos, reports and profiles may be
+ * shared among threads; options and run options are to be changed by one thread at a time, but ferry_run_options_cancel
+ * may be called at any time.
  *
  *   ferry_session* session = NULL;
  *   ferry_status* status = ferry_session_open("model.onnx", NULL, &session);
@@ -24,11 +30,12 @@
 extern "C" {
 #endif
 
-#define FERRY_ABI_VERSION 1
+#define FERRY_ABI_VERSION 2
 
 /* The ABI version of the library that was loaded: at least the FERRY_ABI_VERSION this was compiled with, or too old. */
 FERRY_API uint32_t ferry_abi_version(void);
-FERRY_API const char* ferry_version(void); /* "0.1.0" */
+/* The version of the library, "0.1.0". */
+FERRY_API const char* ferry_version(void);
 
 /* ---- errors ---- */
 
@@ -47,14 +54,17 @@ typedef enum ferry_code {
   FERRY_UNSUPPORTED = 4,      /* valid, but not something Ferry can do */
   FERRY_IO = 5,               /* the operating system refused */
   FERRY_LIMIT = 6,            /* a safety limit was reached: size, depth, iterations, memory */
-  FERRY_CANCELLED = 7,        /* ferry_cancel was called */
+  FERRY_CANCELLED = 7,        /* ferry_run_options_cancel was called */
   FERRY_INTERNAL = 8          /* a fault in Ferry itself */
 } ferry_code;
 
 typedef struct ferry_status ferry_status;
 
-FERRY_API ferry_code ferry_status_code(const ferry_status* status);     /* FERRY_OK for NULL */
-FERRY_API const char* ferry_status_message(const ferry_status* status); /* one sentence; "" for NULL */
+/* What kind of error; FERRY_OK for NULL. */
+FERRY_API ferry_code ferry_status_code(const ferry_status* status);
+/* What is wrong, where, and what to do, in a sentence; "" for NULL. */
+FERRY_API const char* ferry_status_message(const ferry_status* status);
+/* Frees a status; NULL is fine. */
 FERRY_API void ferry_status_free(ferry_status* status);
 
 /* ---- values ---- */
@@ -101,12 +111,15 @@ typedef enum ferry_kind {
   FERRY_KIND_OPTIONAL = 5 /* of a value: an optional that holds nothing */
 } ferry_kind;
 
+/* A tensor, sequence, map, sparse tensor or empty optional. Its elements do not change once it is handed to a run. */
 typedef struct ferry_value ferry_value;
 
 /* How many bytes a dense tensor of this type and shape takes; elements narrower than a byte are packed. -1 when
  * impossible. */
 FERRY_API int64_t ferry_tensor_bytes_for(ferry_dtype type, const int64_t* dims, size_t rank);
 
+/* A tensor of zeros (of empty strings), to be filled through ferry_tensor_mutable_data. */
+FERRY_API ferry_status* ferry_tensor_create(ferry_dtype type, const int64_t* dims, size_t rank, ferry_value** out);
 /* A tensor with a copy of `bytes` bytes at `data` (row-major). */
 FERRY_API ferry_status* ferry_tensor_copy(ferry_dtype type, const int64_t* dims, size_t rank, const void* data,
                                           size_t bytes, ferry_value** out);
@@ -118,68 +131,139 @@ FERRY_API ferry_status* ferry_tensor_of_strings(const int64_t* dims, size_t rank
                                                 const size_t* lengths, ferry_value** out);
 /* A sequence of copies of the handles given; they stay the caller's. */
 FERRY_API ferry_status* ferry_sequence_of(const ferry_value* const* elements, size_t count, ferry_value** out);
+/* A map of `keys` (integers or strings) to `values`, two tensors of rank 1 and the same length; both stay the
+ * caller's. */
+FERRY_API ferry_status* ferry_map_of(const ferry_value* keys, const ferry_value* values, ferry_value** out);
+/* A sparse tensor of shape `dims`: `values` is a tensor [n], `indices` an int64 tensor [n] of positions in row-major
+ * order or [n, rank] of coordinates; both stay the caller's. */
+FERRY_API ferry_status* ferry_sparse_of(const int64_t* dims, size_t rank, const ferry_value* values,
+                                        const ferry_value* indices, ferry_value** out);
+/* An optional that holds nothing. One that holds something is that something. */
 FERRY_API ferry_status* ferry_empty_optional(ferry_value** out);
+/* A second handle for the same value; its elements are shared. */
+FERRY_API ferry_status* ferry_value_share(const ferry_value* value, ferry_value** out);
+/* Frees a handle; NULL is fine. Elements go when the last value that shares them goes. */
 FERRY_API void ferry_value_free(ferry_value* value);
 
+/* What a value is; FERRY_KIND_UNKNOWN for NULL. */
 FERRY_API ferry_kind ferry_value_kind(const ferry_value* value);
 
-/* Tensors. For other kinds: FERRY_UNDEFINED, 0, NULL. */
+/* The element type of a tensor; FERRY_UNDEFINED for other kinds. */
 FERRY_API ferry_dtype ferry_tensor_dtype(const ferry_value* value);
+/* The number of dimensions of a tensor; 0 for other kinds. */
 FERRY_API size_t ferry_tensor_rank(const ferry_value* value);
+/* The dimensions of a tensor, ferry_tensor_rank of them; NULL for other kinds. */
 FERRY_API const int64_t* ferry_tensor_dims(const ferry_value* value);
-FERRY_API int64_t ferry_tensor_size(const ferry_value* value); /* elements */
+/* The number of elements of a tensor; 0 for other kinds. */
+FERRY_API int64_t ferry_tensor_size(const ferry_value* value);
+/* The bytes that ferry_tensor_data points at. */
 FERRY_API size_t ferry_tensor_bytes(const ferry_value* value);
-FERRY_API const void* ferry_tensor_data(const ferry_value* value); /* NULL for strings */
+/* The elements of a tensor, row-major; NULL for strings and for other kinds. */
+FERRY_API const void* ferry_tensor_data(const ferry_value* value);
+/* The same for writing: NULL also for tensors over memory of the caller's (ferry_tensor_borrow). Values that share the
+ * elements change with it. */
+FERRY_API void* ferry_tensor_mutable_data(ferry_value* value);
 /* String `index` of a string tensor; NULL when there is none. `length`, when not NULL, gets its length. */
 FERRY_API const char* ferry_tensor_string(const ferry_value* value, int64_t index, size_t* length);
 
-/* Sequences: how many elements, and a new handle for one of them. */
+/* How many elements a sequence has; 0 for other kinds. */
 FERRY_API size_t ferry_sequence_count(const ferry_value* value);
+/* A new handle for element `index` of a sequence. */
 FERRY_API ferry_status* ferry_sequence_element(const ferry_value* value, size_t index, ferry_value** out);
 
-/* Maps: keys and values as two tensors of rank 1, in new handles. */
+/* The keys of a map as a tensor of rank 1, in a new handle. */
 FERRY_API ferry_status* ferry_map_keys(const ferry_value* value, ferry_value** out);
+/* The values of a map, in the order of its keys, as a tensor of rank 1, in a new handle. */
 FERRY_API ferry_status* ferry_map_values(const ferry_value* value, ferry_value** out);
+
+/* The number of dimensions of a sparse tensor; 0 for other kinds. */
+FERRY_API size_t ferry_sparse_rank(const ferry_value* value);
+/* The dimensions of a sparse tensor; NULL for other kinds. */
+FERRY_API const int64_t* ferry_sparse_dims(const ferry_value* value);
+/* The elements of a sparse tensor that are not zero, a tensor [n] in a new handle. */
+FERRY_API ferry_status* ferry_sparse_values(const ferry_value* value, ferry_value** out);
+/* Where they are: an int64 tensor [n] or [n, rank] in a new handle. */
+FERRY_API ferry_status* ferry_sparse_indices(const ferry_value* value, ferry_value** out);
 
 /* ---- sessions ---- */
 
+/* How a session runs. A session copies what it needs: options may be freed once it is open. */
 typedef struct ferry_options ferry_options;
 
+/* The usual options. */
 FERRY_API ferry_status* ferry_options_create(ferry_options** out);
+/* Frees options; NULL is fine. */
 FERRY_API void ferry_options_free(ferry_options* options);
 /* Threads that one run may use, the caller's included; 0 (the default): one per core; 1: no thread is made. */
 FERRY_API ferry_status* ferry_options_set_threads(ferry_options* options, int threads);
+/* Where to run: "cpu" (the default). Another name is refused when the session is opened, with the names there are. */
 FERRY_API ferry_status* ferry_options_set_provider(ferry_options* options, const char* provider);
-/* Says what a named dimension ("batch") will always be. */
+/* Says what a named dimension ("batch") will always be; a run with another size is refused. */
 FERRY_API ferry_status* ferry_options_set_dimension(ferry_options* options, const char* name, int64_t value);
 /* Whether the graph may be rewritten to run faster; on by default. */
 FERRY_API ferry_status* ferry_options_set_optimize(ferry_options* options, int optimize);
+/* After how many turns of one Loop a run gives up with FERRY_LIMIT; 2^40 by default. */
+FERRY_API ferry_status* ferry_options_set_max_iterations(ferry_options* options, int64_t iterations);
 
 /* A model made ready to run. Many threads may call ferry_run on one session at once. */
 typedef struct ferry_session ferry_session;
 
-/* `options` may be NULL. */
+/* Opens an .onnx file. `options` may be NULL. Sessions on the same file share its weights. */
 FERRY_API ferry_status* ferry_session_open(const char* path, const ferry_options* options, ferry_session** out);
-/* The bytes of an .onnx file; they are copied. External data is not loaded. */
+/* The same from the bytes of an .onnx file, which are copied. External data is not loaded. */
 FERRY_API ferry_status* ferry_session_open_memory(const void* data, size_t bytes, const ferry_options* options,
                                                   ferry_session** out);
+/* Frees a session that no thread runs any more; NULL is fine. Values it gave stay. */
 FERRY_API void ferry_session_free(ferry_session* session);
+/* The threads that one run may use, the caller's included. */
+FERRY_API int ferry_session_threads(const ferry_session* session);
 
 /* What a model takes or gives: lives as long as its session. */
 typedef struct ferry_value_info ferry_value_info;
 
+/* How many inputs a run must be given. */
 FERRY_API size_t ferry_input_count(const ferry_session* session);
+/* How many outputs the model has. */
 FERRY_API size_t ferry_output_count(const ferry_session* session);
-FERRY_API const ferry_value_info* ferry_input(const ferry_session* session, size_t index);  /* NULL past the end */
-FERRY_API const ferry_value_info* ferry_output(const ferry_session* session, size_t index); /* NULL past the end */
+/* How many more inputs a run may be given: those for which the model has a default. */
+FERRY_API size_t ferry_overridable_count(const ferry_session* session);
+/* Input `index`; NULL past the end. */
+FERRY_API const ferry_value_info* ferry_input(const ferry_session* session, size_t index);
+/* Output `index`; NULL past the end. */
+FERRY_API const ferry_value_info* ferry_output(const ferry_session* session, size_t index);
+/* Input with a default `index`; NULL past the end. */
+FERRY_API const ferry_value_info* ferry_overridable(const ferry_session* session, size_t index);
 
+/* The name of an input or output; "" for what an element is asked of. */
 FERRY_API const char* ferry_info_name(const ferry_value_info* info);
-FERRY_API const char* ferry_info_type(const ferry_value_info* info); /* for people: "float[batch, 10]" */
+/* Its type for people: "float[batch, 10]". */
+FERRY_API const char* ferry_info_type(const ferry_value_info* info);
+/* Its kind; FERRY_KIND_UNKNOWN when the model does not say. */
 FERRY_API ferry_kind ferry_info_kind(const ferry_value_info* info);
+/* The element type of a tensor, the key type of a map; else FERRY_UNDEFINED. */
 FERRY_API ferry_dtype ferry_info_dtype(const ferry_value_info* info);
-FERRY_API int64_t ferry_info_rank(const ferry_value_info* info);             /* -1 when the model leaves it open */
-FERRY_API int64_t ferry_info_dim(const ferry_value_info* info, size_t axis); /* -1 when not a fixed number */
-FERRY_API const char* ferry_info_dim_name(const ferry_value_info* info, size_t axis); /* "" when it has none */
+/* The number of dimensions; -1 when the model leaves it open. */
+FERRY_API int64_t ferry_info_rank(const ferry_value_info* info);
+/* The size of a dimension; -1 when it is not a fixed number. */
+FERRY_API int64_t ferry_info_dim(const ferry_value_info* info, size_t axis);
+/* The name of a dimension ("batch"); "" when it has none. */
+FERRY_API const char* ferry_info_dim_name(const ferry_value_info* info, size_t axis);
+/* What a sequence or optional holds, or a map's values; NULL for other kinds. */
+FERRY_API const ferry_value_info* ferry_info_element(const ferry_value_info* info);
+
+/* What a model says about itself; "" where it says nothing. */
+FERRY_API const char* ferry_model_producer(const ferry_session* session);
+FERRY_API const char* ferry_model_graph_name(const ferry_session* session);
+FERRY_API const char* ferry_model_domain(const ferry_session* session);
+FERRY_API const char* ferry_model_description(const ferry_session* session);
+/* The number its maker gave this version of the model. */
+FERRY_API int64_t ferry_model_version(const ferry_session* session);
+/* How many pairs of key and value its maker put in. */
+FERRY_API size_t ferry_metadata_count(const ferry_session* session);
+/* The key of pair `index`; NULL past the end. */
+FERRY_API const char* ferry_metadata_key(const ferry_session* session, size_t index);
+/* The value of pair `index`; NULL past the end. */
+FERRY_API const char* ferry_metadata_value(const ferry_session* session, size_t index);
 
 /* Runs the model. `inputs[i]` goes to the input called `input_names[i]`. `output_names` may name any value of the
  * graph; NULL asks for all outputs in the model's order (then output_count is ferry_output_count). On success outputs[0
@@ -188,16 +272,66 @@ FERRY_API ferry_status* ferry_run(ferry_session* session, const char* const* inp
                                   const ferry_value* const* inputs, size_t input_count, const char* const* output_names,
                                   size_t output_count, ferry_value** outputs);
 
+/* A timeline of runs, with node names, shapes, time and bytes. Many runs may add to one profile. */
+typedef struct ferry_profile ferry_profile;
+
+/* An empty profile. */
+FERRY_API ferry_status* ferry_profile_create(ferry_profile** out);
+/* Frees a profile that no run uses any more; NULL is fine. */
+FERRY_API void ferry_profile_free(ferry_profile* profile);
+/* How many bars it has: one per step that ran and one per run. */
+FERRY_API size_t ferry_profile_count(const ferry_profile* profile);
+/* Writes Chrome trace JSON, which chrome://tracing and ui.perfetto.dev open. */
+FERRY_API ferry_status* ferry_profile_write(const ferry_profile* profile, const char* path);
+
+/* Memory for outputs, when it has to be the caller's. Many threads may call both functions at once. */
+typedef struct ferry_allocator {
+  /* Memory for output `output` (its place in ferry_run_with's outputs), `bytes` > 0 of it, aligned for the element type
+   * (64 bytes are best); NULL ends the run with FERRY_LIMIT. An output whose size turns out otherwise is asked for
+   * again; the first memory is then released unused. Strings and containers are not asked for. */
+  void* (*allocate)(void* user, size_t output, size_t bytes);
+  /* Called once for each memory given, when the last value that uses it is freed. May be NULL. */
+  void (*release)(void* user, void* memory);
+  /* Handed to both functions. */
+  void* user;
+} ferry_allocator;
+
+/* What one run is asked beside its outputs; may be used for many runs, one after the other or at once. */
+typedef struct ferry_run_options ferry_run_options;
+
+/* Options that ask for nothing. */
+FERRY_API ferry_status* ferry_run_options_create(ferry_run_options** out);
+/* Frees run options that no run uses any more; NULL is fine. */
+FERRY_API void ferry_run_options_free(ferry_run_options* options);
+/* Runs add to `profile`, which must outlive them; NULL: they add to none. */
+FERRY_API ferry_status* ferry_run_options_set_profile(ferry_run_options* options, ferry_profile* profile);
+/* Outputs lie in the caller's memory. The struct is copied; NULL: in memory of Ferry's own. */
+FERRY_API ferry_status* ferry_run_options_set_allocator(ferry_run_options* options, const ferry_allocator* allocator);
+/* Ends the runs that use these options, and those that will, with FERRY_CANCELLED. From any thread, at any time. */
+FERRY_API void ferry_run_options_cancel(ferry_run_options* options);
+/* Takes a cancellation back. */
+FERRY_API void ferry_run_options_reset(ferry_run_options* options);
+
+/* ferry_run with options, which may be NULL. */
+FERRY_API ferry_status* ferry_run_with(ferry_session* session, const ferry_run_options* options,
+                                       const char* const* input_names, const ferry_value* const* inputs,
+                                       size_t input_count, const char* const* output_names, size_t output_count,
+                                       ferry_value** outputs);
+
 /* ---- checking ---- */
 
 /* What ONNX's standard finds wrong with a model. */
 typedef struct ferry_report ferry_report;
 
-/* A file that can't be read as a model is a status, not a report. */
+/* Checks a model. A file that can't be read as a model is a status, not a report. */
 FERRY_API ferry_status* ferry_check(const char* path, ferry_report** out);
-FERRY_API int ferry_report_valid(const ferry_report* report);    /* 1 when nothing is against the standard */
-FERRY_API size_t ferry_report_count(const ferry_report* report); /* problems and warnings */
+/* 1 when nothing is against the standard. */
+FERRY_API int ferry_report_valid(const ferry_report* report);
+/* How many problems and warnings there are. */
+FERRY_API size_t ferry_report_count(const ferry_report* report);
+/* Problem `index` in a sentence, with its place; NULL past the end. */
 FERRY_API const char* ferry_report_problem(const ferry_report* report, size_t index);
+/* Frees a report; NULL is fine. */
 FERRY_API void ferry_report_free(ferry_report* report);
 
 #ifdef __cplusplus

@@ -146,6 +146,16 @@ class Value {
     detail::Check(ferry_sequence_of(handles.data(), handles.size(), &made));
     return Value(made);
   }
+  // Keys (integers or strings) and values as two tensors [n].
+  static Value Map(const Value& keys, const Value& values) {
+    return Part([&](ferry_value** out) { return ferry_map_of(keys.handle(), values.handle(), out); });
+  }
+  // Values [n] at int64 indices [n] or [n, rank].
+  static Value Sparse(std::span<const int64_t> shape, const Value& values, const Value& indices) {
+    return Part([&](ferry_value** out) {
+      return ferry_sparse_of(shape.data(), shape.size(), values.handle(), indices.handle(), out);
+    });
+  }
   static Value EmptyOptional() {
     ferry_value* made = nullptr;
     detail::Check(ferry_empty_optional(&made));
@@ -186,6 +196,19 @@ class Value {
     return Part([&](ferry_value** out) { return ferry_map_values(handle(), out); });
   }
 
+  std::span<const int64_t> sparse_shape() const { return {ferry_sparse_dims(handle()), ferry_sparse_rank(handle())}; }
+  Value SparseValues() const {
+    return Part([&](ferry_value** out) { return ferry_sparse_values(handle(), out); });
+  }
+  Value SparseIndices() const {
+    return Part([&](ferry_value** out) { return ferry_sparse_indices(handle(), out); });
+  }
+
+  // A second value over the same elements.
+  Value Share() const {
+    return Part([&](ferry_value** out) { return ferry_value_share(handle(), out); });
+  }
+
   ferry_value* handle() const { return handle_.get(); }
 
  private:
@@ -221,6 +244,42 @@ struct Input {
   Value value;
 };
 
+// A timeline of the runs that were asked to add to it, for chrome://tracing and ui.perfetto.dev.
+class Profile {
+ public:
+  Profile() {
+    ferry_profile* made = nullptr;
+    detail::Check(ferry_profile_create(&made));
+    handle_.reset(made);
+  }
+  size_t size() const { return ferry_profile_count(handle_.get()); }
+  void Write(const std::string& path) const { detail::Check(ferry_profile_write(handle_.get(), path.c_str())); }
+  ferry_profile* handle() const { return handle_.get(); }
+
+ private:
+  detail::Owned<ferry_profile, ferry_profile_free> handle_;
+};
+
+// What runs are asked beside their outputs. Cancel may be called from any thread.
+class RunOptions {
+ public:
+  RunOptions() {
+    ferry_run_options* made = nullptr;
+    detail::Check(ferry_run_options_create(&made));
+    handle_.reset(made);
+  }
+  void AddTo(Profile& profile) { detail::Check(ferry_run_options_set_profile(handle_.get(), profile.handle())); }
+  void SetAllocator(const ferry_allocator& allocator) {
+    detail::Check(ferry_run_options_set_allocator(handle_.get(), &allocator));
+  }
+  void Cancel() { ferry_run_options_cancel(handle_.get()); }
+  void Reset() { ferry_run_options_reset(handle_.get()); }
+  ferry_run_options* handle() const { return handle_.get(); }
+
+ private:
+  detail::Owned<ferry_run_options, ferry_run_options_free> handle_;
+};
+
 class Session {
  public:
   explicit Session(const std::string& path, const Options& options = {}) {
@@ -238,10 +297,21 @@ class Session {
   }
 
   const std::vector<ValueInfo>& inputs() const { return inputs_; }
+  // Inputs for which the model has a default.
+  const std::vector<ValueInfo>& overridable() const { return overridable_; }
   const std::vector<ValueInfo>& outputs() const { return outputs_; }
+  int threads() const { return ferry_session_threads(handle_.get()); }
+  // Pairs of key and value that the model's maker put in.
+  std::vector<std::pair<std::string, std::string>> metadata() const {
+    std::vector<std::pair<std::string, std::string>> pairs;
+    for (size_t i = 0; i < ferry_metadata_count(handle_.get()); ++i)
+      pairs.emplace_back(ferry_metadata_key(handle_.get(), i), ferry_metadata_value(handle_.get(), i));
+    return pairs;
+  }
 
   // All outputs in the model's order, or the values called `outputs`, which may be any inside the model.
-  std::vector<Value> Run(std::span<const Input> inputs, std::span<const std::string> outputs = {}) const {
+  std::vector<Value> Run(std::span<const Input> inputs, std::span<const std::string> outputs = {},
+                         const RunOptions* options = nullptr) const {
     std::vector<const char*> names, wanted;
     std::vector<const ferry_value*> values;
     for (const Input& input : inputs) {
@@ -250,8 +320,9 @@ class Session {
     }
     for (const std::string& name : outputs) wanted.push_back(name.c_str());
     std::vector<ferry_value*> results(outputs.empty() ? outputs_.size() : outputs.size());
-    detail::Check(ferry_run(handle_.get(), names.data(), values.data(), names.size(),
-                            outputs.empty() ? nullptr : wanted.data(), results.size(), results.data()));
+    detail::Check(ferry_run_with(handle_.get(), options ? options->handle() : nullptr, names.data(), values.data(),
+                                 names.size(), outputs.empty() ? nullptr : wanted.data(), results.size(),
+                                 results.data()));
     std::vector<Value> owned;
     owned.reserve(results.size());
     for (ferry_value* result : results) owned.emplace_back(result);
@@ -296,11 +367,13 @@ class Session {
   void Take(ferry_session* session) {
     handle_.reset(session);
     for (size_t i = 0; i < ferry_input_count(session); ++i) inputs_.push_back(Describe(ferry_input(session, i)));
+    for (size_t i = 0; i < ferry_overridable_count(session); ++i)
+      overridable_.push_back(Describe(ferry_overridable(session, i)));
     for (size_t i = 0; i < ferry_output_count(session); ++i) outputs_.push_back(Describe(ferry_output(session, i)));
   }
 
   detail::Owned<ferry_session, ferry_session_free> handle_;
-  std::vector<ValueInfo> inputs_, outputs_;
+  std::vector<ValueInfo> inputs_, overridable_, outputs_;
 };
 
 // What ONNX's standard finds wrong with a model.

@@ -1,12 +1,15 @@
 // What stands behind the handles of ferry.h, and the one place where exceptions end.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "engine/profile.h"
 #include "engine/session.h"
 #include "ferry/ferry.h"
 
@@ -24,13 +27,25 @@ struct ferry_options {
 };
 
 struct ferry_value_info {
-  ferry::ValueInfo info;
+  std::string name;
+  ferry::Type type;
   std::string type_text;
+  std::unique_ptr<ferry_value_info> element;
 };
 
 struct ferry_session {
   std::shared_ptr<ferry::Session> session;
-  std::vector<ferry_value_info> inputs, outputs;
+  std::vector<ferry_value_info> inputs, overridable, outputs;
+};
+
+struct ferry_profile {
+  ferry::Profile profile;
+};
+
+struct ferry_run_options {
+  std::atomic<bool> cancelled{false};
+  ferry::Profile* profile = nullptr;
+  std::optional<ferry_allocator> allocator;
 };
 
 struct ferry_report {
@@ -64,6 +79,16 @@ ferry_status* Guard(const Body& body) noexcept {
 // Refuses null where a pointer must stand: RequirePointer(path, "path").
 inline void RequirePointer(const void* pointer, const char* name) {
   if (!pointer) Fail(ErrorCode::kInvalidArgument, "'", name, "' must not be NULL");
+}
+
+inline Shape ToShape(const int64_t* dims, size_t rank) {
+  if (rank > 0) RequirePointer(dims, "dims");
+  return Shape(std::span<const int64_t>(dims, rank));
+}
+
+inline void Give(ferry_value** out, Value value) {
+  RequirePointer(out, "out");
+  *out = new ferry_value{std::move(value)};
 }
 
 }  // namespace ferry::api

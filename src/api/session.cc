@@ -9,13 +9,20 @@ using namespace ferry::api;
 
 namespace {
 
+ferry_value_info Describe(std::string name, const Type& type) {
+  ferry_value_info info{std::move(name), type, ToText(type), nullptr};
+  if (type.element) info.element = std::make_unique<ferry_value_info>(Describe({}, *type.element));
+  return info;
+}
+
 void Describe(const std::vector<ValueInfo>& from, std::vector<ferry_value_info>& to) {
-  for (const ValueInfo& info : from) to.push_back({info, ToText(info.type)});
+  for (const ValueInfo& info : from) to.push_back(Describe(info.name, info.type));
 }
 
 void Give(ferry_session** out, std::shared_ptr<Session> session) {
   auto handle = std::make_unique<ferry_session>();
   Describe(session->inputs(), handle->inputs);
+  Describe(session->overridable_inputs(), handle->overridable);
   Describe(session->outputs(), handle->outputs);
   handle->session = std::move(session);
   *out = handle.release();
@@ -24,17 +31,12 @@ void Give(ferry_session** out, std::shared_ptr<Session> session) {
 SessionOptions OptionsOf(const ferry_options* options) { return options ? options->options : SessionOptions{}; }
 
 const Dim* DimOf(const ferry_value_info* info, size_t axis) {
-  if (!info || !info->info.type.shape || axis >= info->info.type.shape->size()) return nullptr;
-  return &(*info->info.type.shape)[axis];
+  if (!info || !info->type.shape || axis >= info->type.shape->size()) return nullptr;
+  return &(*info->type.shape)[axis];
 }
 
-std::vector<std::string> NamesOf(const char* const* names, size_t count) {
-  std::vector<std::string> wanted;
-  for (size_t i = 0; i < count; ++i) {
-    RequirePointer(names[i], "an output name");
-    wanted.emplace_back(names[i]);
-  }
-  return wanted;
+const std::pair<std::string, std::string>* MetadataOf(const ferry_session* session, size_t index) {
+  return index < ferry_metadata_count(session) ? &session->session->model().metadata[index] : nullptr;
 }
 
 }  // namespace
@@ -80,6 +82,14 @@ ferry_status* ferry_options_set_optimize(ferry_options* options, int optimize) {
   });
 }
 
+ferry_status* ferry_options_set_max_iterations(ferry_options* options, int64_t iterations) {
+  return Guard([&] {
+    RequirePointer(options, "options");
+    Require(iterations > 0, "a loop can't have at most ", iterations, " turns");
+    options->options.max_iterations = iterations;
+  });
+}
+
 ferry_status* ferry_session_open(const char* path, const ferry_options* options, ferry_session** out) {
   return Guard([&] {
     RequirePointer(path, "path");
@@ -102,8 +112,11 @@ ferry_status* ferry_session_open_memory(const void* data, size_t bytes, const fe
 
 void ferry_session_free(ferry_session* session) { delete session; }
 
+int ferry_session_threads(const ferry_session* session) { return session ? session->session->threads() : 0; }
+
 size_t ferry_input_count(const ferry_session* session) { return session ? session->inputs.size() : 0; }
 size_t ferry_output_count(const ferry_session* session) { return session ? session->outputs.size() : 0; }
+size_t ferry_overridable_count(const ferry_session* session) { return session ? session->overridable.size() : 0; }
 
 const ferry_value_info* ferry_input(const ferry_session* session, size_t index) {
   return index < ferry_input_count(session) ? &session->inputs[index] : nullptr;
@@ -112,12 +125,16 @@ const ferry_value_info* ferry_output(const ferry_session* session, size_t index)
   return index < ferry_output_count(session) ? &session->outputs[index] : nullptr;
 }
 
-const char* ferry_info_name(const ferry_value_info* info) { return info ? info->info.name.c_str() : ""; }
+const ferry_value_info* ferry_overridable(const ferry_session* session, size_t index) {
+  return index < ferry_overridable_count(session) ? &session->overridable[index] : nullptr;
+}
+
+const char* ferry_info_name(const ferry_value_info* info) { return info ? info->name.c_str() : ""; }
 const char* ferry_info_type(const ferry_value_info* info) { return info ? info->type_text.c_str() : ""; }
 
 ferry_kind ferry_info_kind(const ferry_value_info* info) {
   if (!info) return FERRY_KIND_UNKNOWN;
-  switch (info->info.type.kind) {
+  switch (info->type.kind) {
     case Type::Kind::kTensor: return FERRY_KIND_TENSOR;
     case Type::Kind::kSparseTensor: return FERRY_KIND_SPARSE_TENSOR;
     case Type::Kind::kSequence: return FERRY_KIND_SEQUENCE;
@@ -130,11 +147,11 @@ ferry_kind ferry_info_kind(const ferry_value_info* info) {
 }
 
 ferry_dtype ferry_info_dtype(const ferry_value_info* info) {
-  return info ? static_cast<ferry_dtype>(info->info.type.dtype) : FERRY_UNDEFINED;
+  return info ? static_cast<ferry_dtype>(info->type.dtype) : FERRY_UNDEFINED;
 }
 
 int64_t ferry_info_rank(const ferry_value_info* info) {
-  return info && info->info.type.shape ? static_cast<int64_t>(info->info.type.shape->size()) : -1;
+  return info && info->type.shape ? static_cast<int64_t>(info->type.shape->size()) : -1;
 }
 
 int64_t ferry_info_dim(const ferry_value_info* info, size_t axis) {
@@ -147,29 +164,34 @@ const char* ferry_info_dim_name(const ferry_value_info* info, size_t axis) {
   return dim ? dim->symbol.c_str() : "";
 }
 
-ferry_status* ferry_run(ferry_session* session, const char* const* input_names, const ferry_value* const* inputs,
-                        size_t input_count, const char* const* output_names, size_t output_count,
-                        ferry_value** outputs) {
-  if (outputs) std::fill_n(outputs, output_count, nullptr);
-  return Guard([&] {
-    RequirePointer(session, "session");
-    RequirePointer(outputs, "outputs");
-    if (input_count > 0) RequirePointer(input_names, "input_names");
-    if (input_count > 0) RequirePointer(inputs, "inputs");
-    std::vector<NamedValue> given;
-    for (size_t i = 0; i < input_count; ++i) {
-      RequirePointer(input_names[i], "an input name");
-      RequirePointer(inputs[i], "an input");
-      given.emplace_back(input_names[i], inputs[i]->value);
-    }
-    size_t available = session->outputs.size();
-    Require(output_names || output_count == available, "the model has ", available, " outputs, there is room for ",
-            output_count);
-    Require(output_count > 0, "no output is asked for");
-    std::vector<Value> results =
-        session->session->Run(given, output_names ? NamesOf(output_names, output_count) : std::vector<std::string>());
-    std::vector<std::unique_ptr<ferry_value>> handles;
-    for (Value& result : results) handles.emplace_back(new ferry_value{std::move(result)});
-    for (size_t i = 0; i < output_count; ++i) outputs[i] = handles[i].release();
-  });
+const ferry_value_info* ferry_info_element(const ferry_value_info* info) {
+  return info ? info->element.get() : nullptr;
+}
+
+const char* ferry_model_producer(const ferry_session* session) {
+  return session ? session->session->model().producer_name.c_str() : "";
+}
+const char* ferry_model_graph_name(const ferry_session* session) {
+  return session ? session->session->model().graph.name.c_str() : "";
+}
+const char* ferry_model_domain(const ferry_session* session) {
+  return session ? session->session->model().domain.c_str() : "";
+}
+const char* ferry_model_description(const ferry_session* session) {
+  return session ? session->session->model().doc.c_str() : "";
+}
+int64_t ferry_model_version(const ferry_session* session) {
+  return session ? session->session->model().model_version : 0;
+}
+
+size_t ferry_metadata_count(const ferry_session* session) {
+  return session ? session->session->model().metadata.size() : 0;
+}
+const char* ferry_metadata_key(const ferry_session* session, size_t index) {
+  const auto* pair = MetadataOf(session, index);
+  return pair ? pair->first.c_str() : nullptr;
+}
+const char* ferry_metadata_value(const ferry_session* session, size_t index) {
+  const auto* pair = MetadataOf(session, index);
+  return pair ? pair->second.c_str() : nullptr;
 }

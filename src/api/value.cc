@@ -7,11 +7,6 @@ using namespace ferry::api;
 
 namespace {
 
-Shape ToShape(const int64_t* dims, size_t rank) {
-  if (rank > 0) RequirePointer(dims, "dims");
-  return Shape(std::span<const int64_t>(dims, rank));
-}
-
 DType ToDType(ferry_dtype type) {
   if (!IsValidDType(type)) Fail(ErrorCode::kInvalidArgument, "there is no element type ", static_cast<int>(type));
   return static_cast<DType>(type);
@@ -29,11 +24,6 @@ const Tensor* TensorIn(const ferry_value* value) {
   return value && value->value.is_tensor() ? &value->value.tensor() : nullptr;
 }
 
-void Give(ferry_value** out, Value value) {
-  RequirePointer(out, "out");
-  *out = new ferry_value{std::move(value)};
-}
-
 }  // namespace
 
 int64_t ferry_tensor_bytes_for(ferry_dtype type, const int64_t* dims, size_t rank) {
@@ -45,6 +35,14 @@ int64_t ferry_tensor_bytes_for(ferry_dtype type, const int64_t* dims, size_t ran
   });
   ferry_status_free(status);
   return bytes;
+}
+
+ferry_status* ferry_tensor_create(ferry_dtype type, const int64_t* dims, size_t rank, ferry_value** out) {
+  return Guard([&] {
+    DType dtype = ToDType(type);
+    Shape shape = ToShape(dims, rank);
+    Give(out, dtype == DType::kString ? Tensor(dtype, std::move(shape)) : Tensor::Zeros(dtype, std::move(shape)));
+  });
 }
 
 ferry_status* ferry_tensor_copy(ferry_dtype type, const int64_t* dims, size_t rank, const void* data, size_t bytes,
@@ -83,20 +81,15 @@ ferry_status* ferry_tensor_of_strings(const int64_t* dims, size_t rank, const ch
   });
 }
 
-ferry_status* ferry_sequence_of(const ferry_value* const* elements, size_t count, ferry_value** out) {
-  return Guard([&] {
-    if (count > 0) RequirePointer(elements, "elements");
-    Sequence sequence;
-    for (size_t i = 0; i < count; ++i) {
-      RequirePointer(elements[i], "an element");
-      sequence.elements.push_back(elements[i]->value);
-    }
-    Give(out, std::move(sequence));
-  });
-}
-
 ferry_status* ferry_empty_optional(ferry_value** out) {
   return Guard([&] { Give(out, Nothing{}); });
+}
+
+ferry_status* ferry_value_share(const ferry_value* value, ferry_value** out) {
+  return Guard([&] {
+    RequirePointer(value, "value");
+    Give(out, value->value);
+  });
 }
 
 void ferry_value_free(ferry_value* value) { delete value; }
@@ -141,37 +134,16 @@ const void* ferry_tensor_data(const ferry_value* value) {
   return tensor ? tensor->raw() : nullptr;
 }
 
+void* ferry_tensor_mutable_data(ferry_value* value) {
+  const Tensor* tensor = TensorIn(value);
+  if (!tensor || !tensor->buffer() || tensor->buffer()->is_borrowed()) return nullptr;
+  return value->value.tensor().mutable_raw();
+}
+
 const char* ferry_tensor_string(const ferry_value* value, int64_t index, size_t* length) {
   const Tensor* tensor = TensorIn(value);
   if (!tensor || tensor->dtype() != DType::kString || index < 0 || index >= tensor->size()) return nullptr;
   const std::string& text = tensor->Data<std::string>()[index];
   if (length) *length = text.size();
   return text.c_str();
-}
-
-size_t ferry_sequence_count(const ferry_value* value) {
-  return value && value->value.is_sequence() ? value->value.sequence().elements.size() : 0;
-}
-
-ferry_status* ferry_sequence_element(const ferry_value* value, size_t index, ferry_value** out) {
-  return Guard([&] {
-    RequirePointer(value, "value");
-    const auto& elements = value->value.sequence().elements;
-    Require(index < elements.size(), "the sequence has ", elements.size(), " elements; there is no element ", index);
-    Give(out, elements[index]);
-  });
-}
-
-ferry_status* ferry_map_keys(const ferry_value* value, ferry_value** out) {
-  return Guard([&] {
-    RequirePointer(value, "value");
-    Give(out, value->value.map().keys);
-  });
-}
-
-ferry_status* ferry_map_values(const ferry_value* value, ferry_value** out) {
-  return Guard([&] {
-    RequirePointer(value, "value");
-    Give(out, value->value.map().values);
-  });
 }

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "engine/profile.h"
 #include "ops/evaluate.h"
 
 namespace ferry {
@@ -10,8 +11,8 @@ namespace {
 
 class BodyRunner final : public Subgraph {
  public:
-  BodyRunner(const Body& body, const Graph& graph, const Frame& outer, const RunServices& services)
-      : body_(body), graph_(graph), outer_(outer), services_(services) {}
+  BodyRunner(const Body& body, const Graph& graph, const Frame& outer, const RunServices& services, Profile* profile)
+      : body_(body), graph_(graph), outer_(outer), services_(services), profile_(profile) {}
 
   size_t input_count() const override { return graph_.inputs.size(); }
   size_t output_count() const override { return graph_.outputs.size(); }
@@ -22,7 +23,7 @@ class BodyRunner final : public Subgraph {
     std::vector<Value> all(inputs.begin(), inputs.end());
     all.resize(graph_.inputs.size());
     for (int slot : body_.captured_slots) all.push_back(outer_.values[static_cast<size_t>(slot)]);
-    return body_.program->Run(all, services_);
+    return body_.program->Run(all, services_, {.profile = profile_});
   }
 
  private:
@@ -30,12 +31,22 @@ class BodyRunner final : public Subgraph {
   const Graph& graph_;
   const Frame& outer_;
   const RunServices& services_;
+  Profile* profile_;
 };
 
 constexpr size_t kMostIdleFrames = 64;
 
 [[noreturn]] void FailAtNode(const Error& error, const Node& node, std::span<const Value* const> inputs) {
   throw Error(error.code(), Cat(Describe(node), ": ", error.message(), " [inputs: ", DescribeInputs(inputs), "]"));
+}
+
+bool Overlaps(const Tensor& place, std::span<const Value> inputs) {
+  for (const Value& input : inputs) {
+    if (!input.is_tensor()) continue;
+    const Tensor& tensor = input.tensor();
+    if (tensor.raw() < place.raw() + place.bytes() && place.raw() < tensor.raw() + tensor.bytes()) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -84,15 +95,20 @@ void Program::BindInputs(Frame& frame, std::span<const Value> inputs) const {
     if (input_slots_[i] >= 0) frame.values[static_cast<size_t>(input_slots_[i])] = inputs[i];
 }
 
-void Program::BindResults(Frame& frame) const {
-  for (int index : result_slots_) {
-    const Slot& slot = slots_[static_cast<size_t>(index)];
-    if (slot.place == Slot::Place::kResult && slot.shape)
-      frame.values[static_cast<size_t>(index)] = Tensor(slot.dtype, *slot.shape);
+std::vector<Tensor> Program::BindResults(Frame& frame, std::span<const Value> inputs, const PlaceResult* place) const {
+  std::vector<Tensor> placed(place ? result_slots_.size() : 0);
+  for (size_t i = 0; i < result_slots_.size(); ++i) {
+    const Slot& slot = slots_[static_cast<size_t>(result_slots_[i])];
+    if (slot.place != Slot::Place::kResult || !slot.shape) continue;
+    if (place && slot.dtype != DType::kString) placed[i] = (*place)(i, slot.dtype, *slot.shape);
+    // Memory that an input lies in is written only when nobody reads the input any more.
+    bool usable = place && placed[i].defined() && !Overlaps(placed[i], inputs);
+    frame.values[static_cast<size_t>(result_slots_[i])] = usable ? placed[i] : Tensor(slot.dtype, *slot.shape);
   }
+  return placed;
 }
 
-void Program::RunStep(size_t index, Frame& frame, const RunServices& services) const {
+void Program::RunStep(size_t index, Frame& frame, const RunServices& services, Profile* profile) const {
   const Step& step = steps_[index];
   std::vector<BodyRunner> runners;
   std::vector<Subgraph*> bodies;
@@ -100,10 +116,11 @@ void Program::RunStep(size_t index, Frame& frame, const RunServices& services) c
     runners.reserve(step.bodies.size());
     for (const Attribute& attribute : step.node->attributes)
       if (auto* graph = std::get_if<std::shared_ptr<Graph>>(&attribute.held))
-        runners.emplace_back(step.bodies[runners.size()], **graph, frame, services);
+        runners.emplace_back(step.bodies[runners.size()], **graph, frame, services, profile);
     for (BodyRunner& runner : runners) bodies.push_back(&runner);
   }
   OpContext context(*step.node, frame.inputs[index], frame.outputs[index], services, bodies, step.state.get());
+  Profile::Clock::time_point begin = profile ? Profile::Clock::now() : Profile::Clock::time_point();
   try {
     step.kernel->Run(context);
   } catch (const Error& error) {
@@ -112,6 +129,7 @@ void Program::RunStep(size_t index, Frame& frame, const RunServices& services) c
     FailAtNode(Error(ErrorCode::kLimit, "no memory is left"), *step.node, frame.inputs[index]);
   }
   KeepInPlace(step, frame);
+  if (profile) profile->AddStep(*step.node, frame.inputs[index], frame.outputs[index], {begin, Profile::Clock::now()});
   for (int slot : step.release) frame.values[static_cast<size_t>(slot)] = Value();
 }
 
@@ -140,12 +158,23 @@ void Program::KeepInPlace(const Step& step, Frame& frame) const {
   }
 }
 
-std::vector<Value> Program::CollectResults(Frame& frame) const {
+std::vector<Value> Program::CollectResults(Frame& frame, std::vector<Tensor> placed, const PlaceResult* place) const {
   std::vector<Value> results;
-  for (int index : result_slots_) {
-    const Slot& slot = slots_[static_cast<size_t>(index)];
-    const Value& value = frame.values[static_cast<size_t>(index)];
+  for (size_t i = 0; i < result_slots_.size(); ++i) {
+    const Slot& slot = slots_[static_cast<size_t>(result_slots_[i])];
+    const Value& value = frame.values[static_cast<size_t>(result_slots_[i])];
     if (!value.present()) Fail(ErrorCode::kInternal, "output '", Printable(slot.name), "' was not made");
+    if (place && value.is_tensor() && value.tensor().dtype() != DType::kString) {
+      const Tensor& made = value.tensor();
+      Tensor& home = placed[i];
+      bool fits = home.defined() && home.dtype() == made.dtype() && home.shape() == made.shape();
+      if (!fits) home = (*place)(i, made.dtype(), made.shape());
+      if (home.defined()) {
+        if (home.raw() != made.raw() && made.bytes() > 0) std::memmove(home.mutable_raw(), made.raw(), made.bytes());
+        results.push_back(home);
+        continue;
+      }
+    }
     // A result that is another name for an input or a weight must not change when its owner's memory does.
     bool shares = value.is_tensor() && (slot.place != Slot::Place::kResult || value.tensor().buffer()->is_borrowed());
     results.push_back(shares ? Value(value.tensor().Clone()) : value);
@@ -153,17 +182,18 @@ std::vector<Value> Program::CollectResults(Frame& frame) const {
   return results;
 }
 
-std::vector<Value> Program::Run(std::span<const Value> inputs, const RunServices& services) const {
+std::vector<Value> Program::Run(std::span<const Value> inputs, const RunServices& services,
+                                const RunExtras& extras) const {
   std::unique_ptr<Frame> frame = TakeFrame();
   BindInputs(*frame, inputs);
-  BindResults(*frame);
+  std::vector<Tensor> placed = BindResults(*frame, inputs, extras.place);
   // A frame whose run fails is thrown away with whatever is half-written in it.
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (services.cancelled && services.cancelled->load(std::memory_order_relaxed))
       Fail(ErrorCode::kCancelled, "the run was cancelled");
-    RunStep(i, *frame, services);
+    RunStep(i, *frame, services, extras.profile);
   }
-  std::vector<Value> results = CollectResults(*frame);
+  std::vector<Value> results = CollectResults(*frame, std::move(placed), extras.place);
   for (int slot : per_run_slots_) frame->values[static_cast<size_t>(slot)] = Value();
   if (frame->reusable) GiveBack(std::move(frame));
   return results;

@@ -1,6 +1,7 @@
 // What runs: an immutable list of steps with every value's place decided, made for one set of input shapes.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,7 +14,18 @@
 
 namespace ferry {
 
+class Profile;
 class Program;
+
+// Where the caller wants a result: memory for a tensor of this type and shape, or an undefined tensor for "anywhere".
+// Asked again when the result turns out to have another shape.
+using PlaceResult = std::function<Tensor(size_t result, DType dtype, const Shape& shape)>;
+
+// What a caller may ask of one run beside its results.
+struct RunExtras {
+  Profile* profile = nullptr;
+  const PlaceResult* place = nullptr;
+};
 
 // Where a value lives while a program runs.
 struct Slot {
@@ -61,7 +73,7 @@ struct Frame {
 class Program {
  public:
   // Inputs by position, those captured from outside last; results in the order they were asked for.
-  std::vector<Value> Run(std::span<const Value> inputs, const RunServices& services) const;
+  std::vector<Value> Run(std::span<const Value> inputs, const RunServices& services, const RunExtras& extras = {}) const;
 
   size_t arena_bytes() const { return arena_bytes_; }
   const std::vector<Step>& steps() const { return steps_; }
@@ -74,10 +86,11 @@ class Program {
   std::unique_ptr<Frame> TakeFrame() const;
   void GiveBack(std::unique_ptr<Frame> frame) const;
   void BindInputs(Frame& frame, std::span<const Value> inputs) const;
-  void BindResults(Frame& frame) const;
-  void RunStep(size_t index, Frame& frame, const RunServices& services) const;
+  // Gives the tensors that the caller placed, one per result; none when nothing is placed.
+  std::vector<Tensor> BindResults(Frame& frame, std::span<const Value> inputs, const PlaceResult* place) const;
+  void RunStep(size_t index, Frame& frame, const RunServices& services, Profile* profile) const;
   void KeepInPlace(const Step& step, Frame& frame) const;
-  std::vector<Value> CollectResults(Frame& frame) const;
+  std::vector<Value> CollectResults(Frame& frame, std::vector<Tensor> placed, const PlaceResult* place) const;
 
   std::vector<Slot> slots_;
   std::vector<Step> steps_;

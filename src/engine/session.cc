@@ -12,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "engine/build_program.h"
 #include "engine/prepare.h"
+#include "engine/profile.h"
 #include "onnx/reader.h"
 #include "passes/optimize.h"
 
@@ -304,7 +305,12 @@ std::vector<Value> Session::Run(std::span<const NamedValue> inputs, std::span<co
   std::vector<Value> values;
   for (const NamedValue* input : given) values.push_back(input->second);
   RunServices services{state_->pool.get(), state_->options.max_iterations, options.cancelled};
-  return program->Run(values, services);
+  RunExtras extras{options.profile, options.place_result ? &options.place_result : nullptr};
+  if (!options.profile) return program->Run(values, services, extras);
+  Profile::Clock::time_point begin = Profile::Clock::now();
+  std::vector<Value> made = program->Run(values, services, extras);
+  options.profile->AddSpan("model_run", {begin, Profile::Clock::now()});
+  return made;
 }
 
 }  // namespace ferry

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -22,8 +23,13 @@ struct SessionOptions {
   bool optimize = true;
 };
 
+class Profile;
+
 struct RunOptions {
   const std::atomic<bool>* cancelled = nullptr;  // set by another thread to end the run with kCancelled
+  Profile* profile = nullptr;                    // gets what each step took
+  // Memory for the result with this index, or an undefined tensor for memory of its own; see PlaceResult.
+  std::function<Tensor(size_t, DType, const Shape&)> place_result;
 };
 
 using NamedValue = std::pair<std::string, Value>;

@@ -4,26 +4,11 @@
 #include <thread>
 #include <vector>
 
-#include "ferry/ferry.h"
+#include "tests/api/outcome.h"
 
 namespace {
 
 const std::string kSimpleNet = std::string(FERRY_TEST_DATA) + "/torch-models/simple_net/torch.onnx";
-
-// Takes a status over, so that a failed expectation shows its message.
-struct Outcome {
-  explicit Outcome(ferry_status* status) : code(ferry_status_code(status)), message(ferry_status_message(status)) {
-    ferry_status_free(status);
-  }
-  ferry_code code;
-  std::string message;
-};
-
-#define EXPECT_GOOD(call)                                 \
-  do {                                                    \
-    Outcome outcome(call);                                \
-    EXPECT_EQ(outcome.code, FERRY_OK) << outcome.message; \
-  } while (false)
 
 class CSession : public ::testing::Test {
  protected:

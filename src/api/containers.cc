@@ -1,25 +1,10 @@
 #include "api/handles.h"
+#include "tensor/sparse.h"
 
 using namespace ferry;
 using namespace ferry::api;
 
 namespace {
-
-// Every index must lie in the shape: kernels rely on it.
-void CheckIndices(const Shape& shape, const Tensor& values, const Tensor& indices) {
-  Require(values.rank() == 1, "the values of a sparse tensor have rank 1, got ", values.shape());
-  Require(indices.dtype() == DType::kInt64, "indices are int64, got ", indices.dtype());
-  bool linear = indices.rank() == 1;
-  Require(linear || (indices.rank() == 2 && indices.dim(1) == static_cast<int64_t>(shape.rank())),
-          "indices are [n] or [n, ", shape.rank(), "], got ", indices.shape());
-  Require(indices.dim(0) == values.dim(0), "there are ", values.dim(0), " values and ", indices.dim(0), " indices");
-  std::span<const int64_t> positions = indices.Span<int64_t>();
-  int64_t count = shape.ElementCount();
-  for (size_t i = 0; i < positions.size(); ++i) {
-    int64_t limit = linear ? count : shape[i % shape.rank()];
-    Require(positions[i] >= 0 && positions[i] < limit, "index ", positions[i], " is outside of ", shape);
-  }
-}
 
 const SparseTensor* SparseIn(const ferry_value* value) {
   return value && value->value.is_sparse() ? &value->value.sparse() : nullptr;
@@ -58,7 +43,7 @@ ferry_status* ferry_sparse_of(const int64_t* dims, size_t rank, const ferry_valu
     RequirePointer(values, "values");
     RequirePointer(indices, "indices");
     SparseTensor sparse{ToShape(dims, rank), values->value.tensor(), indices->value.tensor()};
-    CheckIndices(sparse.shape, sparse.values, sparse.indices);
+    CheckSparse(sparse);
     Give(out, std::move(sparse));
   });
 }

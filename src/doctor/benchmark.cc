@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "doctor/recording.h"
+#include "engine/profile.h"
 
 namespace ferry {
 namespace {
@@ -78,6 +79,11 @@ BenchmarkResult Benchmark(const std::string& path, const BenchmarkOptions& optio
   };
   while (wanted(static_cast<int64_t>(times.size()))) total += times.emplace_back(run());
   std::sort(times.begin(), times.end());
+  if (!options.profile_file.empty()) {
+    Profile profile;
+    measurement.session().Run(measurement.inputs(), {}, {.profile = &profile});
+    profile.Write(options.profile_file);
+  }
 
   BenchmarkResult result;
   result.load_ms = measurement.load_ms();

@@ -15,6 +15,7 @@ struct BenchmarkOptions {
   int64_t warmup = 3;
   int64_t iterations = 0;               // 0: as many as fit in a few seconds
   std::function<void(int64_t)> on_run;  // told before each run how many are done
+  std::string profile_file;             // when set: one more run, after those that are measured, is written here
 };
 
 struct BenchmarkResult {

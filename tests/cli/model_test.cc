@@ -1,5 +1,6 @@
 // ferry info, test and bench.
 #include "base/directory.h"
+#include "base/mapped_file.h"
 #include "tests/cli/run_ferry.h"
 
 namespace ferry {
@@ -112,6 +113,22 @@ TEST(Bench, MeasuresEverything) {
   EXPECT_LE(result.At("median_ms").AsDouble(), result.At("p90_ms").AsDouble());
   EXPECT_LE(result.At("p90_ms").AsDouble(), result.At("p99_ms").AsDouble());
   EXPECT_EQ(result.At("threads").AsInt(), 1);
+}
+
+TEST(Bench, WritesATimelineOfOneRun) {
+  std::string path = ScratchFolder() + "/trace.json";
+  Said said = Ferry({"bench", SimpleNet("torch.onnx"), "--iters", "2", "--profile", path});
+  ASSERT_EQ(said.status, 0) << said.err;
+  Json trace = Json::Parse(MappedFile::Open(path)->text());
+  int steps = 0, runs = 0;
+  for (const Json& event : trace.AsArray()) {
+    if (event.At("ph").AsString() != "X") continue;
+    bool is_step = event.At("cat").AsString() == "Node";
+    ++(is_step ? steps : runs);
+    if (is_step) EXPECT_GT(event.At("args").At("output_size").AsInt(), 0);
+  }
+  EXPECT_GE(steps, 2);
+  EXPECT_EQ(runs, 1);
 }
 
 TEST(Bench, RefusesADimensionThatNoInputHas) {

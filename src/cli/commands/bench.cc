@@ -24,6 +24,10 @@ constexpr Option kOptions[] = {
     {.name = "iters", .value = "N", .help = "runs that are measured (usually as many as fit in 3 seconds, 10 to 1000)"},
     {.name = "warmup", .value = "N", .help = "runs before them, after the first (usually 3)"},
     {.name = "seed", .value = "N", .help = "seed of the random inputs (usually 1)"},
+    {.name = "profile",
+     .value = "FILE.json",
+     .help = "write what each step of one more run took, for ui.perfetto.dev and chrome://tracing",
+     .completes = Completes::kFile},
     {.name = "on-request",
      .help = "run only when asked: each line of standard input is a number of runs, answered by a line of JSON with "
              "their times; for measuring in turns with another program"},
@@ -32,6 +36,7 @@ constexpr Option kOptions[] = {
 constexpr Example kExamples[] = {
     {"ferry bench model.onnx", "how fast is it here?"},
     {"ferry bench bert.onnx --dim batch=8 --dim seq=128 --threads 2", "with these sizes, on two threads"},
+    {"ferry bench model.onnx --profile trace.json", "which nodes take the time? (open the file in ui.perfetto.dev)"},
 };
 
 Json ToJson(const BenchmarkResult& result) {
@@ -90,6 +95,7 @@ int Run(const Arguments& arguments) {
   options.iterations = arguments.Int("iters", 0, 1, kMostRuns);
   options.warmup = arguments.Int("warmup", 3, 0, kMostRuns);
   options.inputs_file = arguments.Get("inputs");
+  options.profile_file = arguments.Get("profile");
   if (arguments.Has("on-request")) return RunOnRequest(arguments.positions()[0], options);
   BenchmarkResult result;
   {

@@ -252,8 +252,13 @@ class ProgramBuilder {
       if (!(*from.shape == *out.shape) || BitWidth(from.dtype) != BitWidth(out.dtype)) continue;
       int root = Root(in);
       if (group_last_[static_cast<size_t>(root)] != number) continue;
+      // The same memory may be read through another value, or through another input that cannot be overwritten.
       bool read_otherwise = false;
-      for (int other : step.inputs) read_otherwise |= other >= 0 && other != in && Root(other) == root;
+      for (size_t j = 0; j < step.inputs.size(); ++j) {
+        int other = step.inputs[j];
+        bool harmless = other == in && j < 32 && (op.in_place >> j & 1);
+        read_otherwise |= other >= 0 && !harmless && Root(other) == root;
+      }
       if (read_otherwise) continue;
       Join(step.outputs[0], in);
       return;

@@ -18,6 +18,7 @@ class Cpu final : public Provider {
   std::string_view name() const override { return "cpu"; }
   std::unique_ptr<Kernel> MakeKernel(const KernelRequest& request) const override {
     if (auto kernel = MakeMatMulKernel(request)) return kernel;
+    if (auto kernel = MakeConvKernel(request)) return kernel;
     return std::make_unique<PortableKernel>(request.op);
   }
 };

@@ -16,6 +16,12 @@ int64_t PackedSize(int64_t depth, int64_t columns) {
   return depth * (columns / kPanelWidth * kPanelWidth + LastPanelWidth(columns));
 }
 
+int64_t PackedIndex(int64_t depth, int64_t columns, int64_t k, int64_t n) {
+  int64_t first = n / kPanelWidth * kPanelWidth;
+  int64_t width = columns - first >= kPanelWidth ? kPanelWidth : LastPanelWidth(columns);
+  return depth * first + k * width + n - first;
+}
+
 void PackMatrix(const float* b, int64_t depth, int64_t columns, int64_t row_stride, int64_t column_stride, float* packed) {
   for (int64_t first = 0; first < columns; first += kPanelWidth) {
     int64_t width = columns - first >= kPanelWidth ? kPanelWidth : LastPanelWidth(columns);

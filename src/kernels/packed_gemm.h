@@ -31,12 +31,15 @@ struct GatheredGemm {
   float* c = nullptr;
   int64_t c_stride = 0;
   GemmEpilogue epilogue;
+  int64_t offset = 0;  // added to every pointer: one group of a convolution's channels
 };
 
 // Floats that the packed form of a [depth × columns] matrix takes (taps included in depth).
 int64_t PackedSize(int64_t depth, int64_t columns);
 // b[k * row_stride + n * column_stride]
 void PackMatrix(const float* b, int64_t depth, int64_t columns, int64_t row_stride, int64_t column_stride, float* packed);
+// Where element (k, n) of it lies.
+int64_t PackedIndex(int64_t depth, int64_t columns, int64_t k, int64_t n);
 
 // The kernels of one instruction set.
 struct GemmKernels {

@@ -6,5 +6,6 @@
 namespace ferry {
 
 std::unique_ptr<Kernel> MakeMatMulKernel(const KernelRequest& request);
+std::unique_ptr<Kernel> MakeConvKernel(const KernelRequest& request);
 
 }  // namespace ferry

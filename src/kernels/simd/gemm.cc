@@ -8,11 +8,14 @@ namespace {
 constexpr int kPanelVectors = static_cast<int>(ferry::kPanelWidth / kLanes);
 constexpr int kTileVectors = kPanelVectors < 2 ? 1 : 2;
 constexpr int kTileRows = kRegisters == 32 ? 14 : 6;
+// Tiles of a single vector have registers for more rows, which hide the latency of additions.
+constexpr int kNarrowTileRows = kTileRows < 8 ? 8 : kTileRows;
 
 struct Tile {
   const float* const* rows;
   int64_t row_count;  // stride between taps in `rows`
   int64_t taps, depth;
+  int64_t offset;
   const float* b;      // first vector of this tile's columns
   int64_t b_stride;    // panel width
   float* c;
@@ -31,7 +34,7 @@ HWY_INLINE void Accumulate(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
   const float* HWY_RESTRICT b = tile.b;
   for (int64_t tap = 0; tap < tile.taps; ++tap) {
     const float* HWY_RESTRICT a[kRows];
-    HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) a[i] = tile.rows[tap * tile.row_count + i];
+    HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) a[i] = tile.rows[tap * tile.row_count + i] + tile.offset;
     for (int64_t k = 0; k < tile.depth; ++k) {
       Floats column[kVectors];
       HWY_UNROLL(4) for (int v = 0; v < kVectors; ++v) column[v] = hn::LoadU(d, b + v * static_cast<int>(kLanes));
@@ -99,10 +102,12 @@ void RunRows(int rows, const Tile& tile) {
     case 6: return RunTile<6, kVectors>(tile);
     default: break;
   }
+  if constexpr (kTileRows > 6 || kVectors == 1) {
+    if (rows == 7) return RunTile<7, kVectors>(tile);
+    if (rows == 8) return RunTile<8, kVectors>(tile);
+  }
   if constexpr (kTileRows > 6) {
     switch (rows) {
-      case 7: return RunTile<7, kVectors>(tile);
-      case 8: return RunTile<8, kVectors>(tile);
       case 9: return RunTile<9, kVectors>(tile);
       case 10: return RunTile<10, kVectors>(tile);
       case 11: return RunTile<11, kVectors>(tile);
@@ -151,9 +156,10 @@ void Gathered(const GatheredGemm& gemm) {
   for (int64_t first = 0; first < gemm.columns; first += ferry::kPanelWidth) {
     int64_t left = gemm.columns - first;
     int64_t width = left > ferry::kPanelWidth / 2 ? ferry::kPanelWidth : ferry::kPanelWidth / 2;
-    for (int64_t row = 0; row < gemm.row_count; row += kTileRows) {
-      int rows = static_cast<int>(gemm.row_count - row < kTileRows ? gemm.row_count - row : kTileRows);
-      Tile tile{gemm.rows + row, gemm.row_count, gemm.taps, gemm.depth, panel, width, nullptr, gemm.c_stride, 0,
+    int64_t step_rows = left <= static_cast<int64_t>(kLanes) ? kNarrowTileRows : kTileRows;
+    for (int64_t row = 0; row < gemm.row_count; row += step_rows) {
+      int rows = static_cast<int>(gemm.row_count - row < step_rows ? gemm.row_count - row : step_rows);
+      Tile tile{gemm.rows + row, gemm.row_count, gemm.taps, gemm.depth, gemm.offset, panel, width, nullptr, gemm.c_stride, 0,
                 nullptr, nullptr, epilogue.residual_stride, {}, epilogue.activate_first};
       tile.activation = second_pass ? Activation{} : epilogue.activation;
       int64_t step = kTileVectors * static_cast<int64_t>(kLanes);
@@ -165,7 +171,7 @@ void Gathered(const GatheredGemm& gemm) {
         tile.bias = epilogue.bias ? epilogue.bias + column : nullptr;
         bool residual_now = epilogue.residual && !(second_pass && epilogue.activate_first);
         tile.residual = residual_now ? epilogue.residual + row * epilogue.residual_stride + column : nullptr;
-        if (kTileVectors == 2 && width - offset >= step)
+        if (kTileVectors == 2 && tile.columns > static_cast<int64_t>(kLanes))
           RunRows<2>(rows, tile);
         else
           RunRows<1>(rows, tile);

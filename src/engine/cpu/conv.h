@@ -1,0 +1,40 @@
+// Ways to compute a convolution over channels-last images, each with its weights made ready.
+#pragma once
+
+#include "engine/provider.h"
+#include "kernels/activation.h"
+#include "ops/support/image.h"
+
+namespace ferry {
+
+struct ConvCall {
+  OpContext& context;
+  const ImageConvPlan& plan;
+  const float* x;
+  const float* bias;      // null: none
+  const float* residual;  // null: none; may be the same memory as y
+  float* y;
+  Activation activation;
+
+  int threads() const { return context.services().pool ? context.services().pool->threads() : 1; }
+};
+
+class ConvAlgorithm {
+ public:
+  virtual ~ConvAlgorithm() = default;
+  // Right for every plan that fits the weights; made for the one that is expected.
+  virtual void Run(const ConvCall& call) const = 0;
+};
+
+// Weights are [features, channels / groups, kernel…] as Conv has them.
+std::unique_ptr<ConvAlgorithm> MakeGemmConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
+std::unique_ptr<ConvAlgorithm> MakeDepthwiseConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
+// `outputs` is 2 or 4: the size of a tile.
+std::unique_ptr<ConvAlgorithm> MakeWinogradConv(const Tensor& weight, const ImageConvPlan& plan, int outputs,
+                                                WeightCache& cache);
+bool FitsWinograd(const ImageConvPlan& plan);
+
+// Pieces of this many multiply-adds keep every thread busy for some ten microseconds.
+inline constexpr int64_t kConvPieceWork = 1 << 20;
+
+}  // namespace ferry

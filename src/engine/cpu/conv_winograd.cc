@@ -1,0 +1,170 @@
+// 3×3 convolutions with stride 1 by Winograd's algorithm: tiles of the image are transformed, multiplied position by
+// position with transformed weights, and transformed back; 2.25 (or 4) multiplications an output instead of 9.
+#include <algorithm>
+
+#include "base/mapped_file.h"
+#include "engine/cpu/conv.h"
+#include "engine/cpu/scratch.h"
+#include "kernels/image.h"
+#include "kernels/packed_gemm.h"
+
+namespace ferry {
+namespace {
+
+// G · g · Gᵀ for the points that kernels/simd/winograd.cc uses.
+void TransformFilter(int outputs, const float* g, double* u) {
+  static constexpr double kFour[6][3] = {{1.0 / 4, 0, 0},
+                                         {-1.0 / 6, -1.0 / 6, -1.0 / 6},
+                                         {-1.0 / 6, 1.0 / 6, -1.0 / 6},
+                                         {1.0 / 24, 1.0 / 12, 1.0 / 6},
+                                         {1.0 / 24, -1.0 / 12, 1.0 / 6},
+                                         {0, 0, 1}};
+  static constexpr double kTwo[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+  const double(*points)[3] = outputs == 4 ? kFour : kTwo;
+  int size = outputs + 2;
+  for (int i = 0; i < size; ++i)
+    for (int j = 0; j < size; ++j) {
+      double sum = 0;
+      for (int a = 0; a < 3; ++a)
+        for (int b = 0; b < 3; ++b) sum += points[i][a] * points[j][b] * static_cast<double>(g[a * 3 + b]);
+      u[i * size + j] = sum;
+    }
+}
+
+Tensor TransformWeights(const Tensor& weight, const ConvPlan& conv, int outputs) {
+  int64_t positions = (outputs + 2) * (outputs + 2), size = PackedSize(conv.channels, conv.features);
+  Tensor packed = Tensor::Zeros(DType::kFloat, {positions * size});
+  float* to = packed.MutableData<float>();
+  double u[kMostWinogradPositions];
+  for (int64_t m = 0; m < conv.features; ++m)
+    for (int64_t c = 0; c < conv.channels; ++c) {
+      TransformFilter(outputs, weight.Data<float>() + (m * conv.channels + c) * 9, u);
+      int64_t at = PackedIndex(conv.channels, conv.features, c, m);
+      for (int64_t p = 0; p < positions; ++p) to[p * size + at] = static_cast<float>(u[p]);
+    }
+  DropPages(weight.raw(), weight.bytes());
+  return packed;
+}
+
+class Winograd final : public ConvAlgorithm {
+ public:
+  Winograd(std::shared_ptr<const Tensor> weights, const WinogradKernels& kernels, int64_t channels)
+      : weights_(std::move(weights)), kernels_(kernels), zeros_(static_cast<size_t>(channels)) {}
+
+  void Run(const ConvCall& call) const override {
+    Grid grid(call.plan, kernels_.outputs);
+    const ConvPlan& conv = call.plan.conv;
+    int64_t panels = (conv.features + kPanelWidth - 1) / kPanelWidth, block = BlockTiles(conv, grid.tiles);
+    int64_t blocks = (grid.tiles + block - 1) / block, chunks = 1;
+    // Few tiles: threads share the columns, each with its own transformed input.
+    if (call.threads() > 1 && blocks < 2 * call.threads())
+      chunks = std::clamp<int64_t>((2 * call.threads() + blocks - 1) / blocks, 1, std::max<int64_t>(1, panels / 2));
+    call.context.ParallelFor(blocks * chunks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t item = begin; item < end; ++item) {
+        int64_t first = item / chunks * block, chunk = item % chunks;
+        RunTiles(call, grid, first, std::min(block, grid.tiles - first), panels * chunk / chunks,
+                 panels * (chunk + 1) / chunks);
+      }
+    });
+  }
+
+ private:
+  struct Grid {
+    Grid(const ImageConvPlan& plan, int64_t outputs)
+        : across((plan.axes[2].output + outputs - 1) / outputs),
+          down((plan.axes[1].output + outputs - 1) / outputs),
+          tiles(plan.conv.batch * across * down) {}
+    int64_t across, down, tiles;
+  };
+
+  // Transformed inputs and products of a block of tiles should stay in the second-level cache, but every load of the
+  // weights should serve a few tiles of rows.
+  int64_t BlockTiles(const ConvPlan& conv, int64_t tiles) const {
+    constexpr int64_t kCache = 384 * 1024;
+    int64_t rows = BestGemmKernels().best_rows;
+    int64_t fit = kCache / (kernels_.positions * (conv.channels + conv.features) * 4) / rows * rows;
+    fit = std::clamp(fit, std::max<int64_t>(rows, 12 / rows * rows), 4 * rows);
+    int64_t blocks = (tiles + fit - 1) / fit;
+    int64_t even = (tiles + blocks - 1) / blocks;
+    return std::min(tiles, (even + rows - 1) / rows * rows);
+  }
+
+  void RunTiles(const ConvCall& call, const Grid& grid, int64_t first, int64_t count, int64_t first_panel,
+                int64_t last_panel) const {
+    const ConvPlan& conv = call.plan.conv;
+    int64_t column = first_panel * kPanelWidth;
+    int64_t columns = std::min(conv.features, last_panel * kPanelWidth) - column;
+    if (columns <= 0) return;
+    // A little apart from a power of two, so that positions do not fall on the same cache sets.
+    int64_t v_stride = count * conv.channels + 16, m_stride = count * columns + 16;
+    float* v = ThreadScratch<float>(ScratchUse::kWinograd, kernels_.positions * (v_stride + m_stride));
+    float* m = v + kernels_.positions * v_stride;
+    for (int64_t i = 0; i < count; ++i) TransformInput(call, grid, first + i, v + i * conv.channels, v_stride);
+    int64_t size = PackedSize(conv.channels, conv.features);
+    for (int64_t p = 0; p < kernels_.positions; ++p)
+      BestGemmKernels().plain(v + p * v_stride, conv.channels, count, conv.channels,
+                              weights_->Data<float>() + p * size + conv.channels * column, columns, m + p * m_stride,
+                              columns, {});
+    for (int64_t i = 0; i < count; ++i)
+      TransformOutput(call, grid, first + i, column, columns, m + i * columns, m_stride);
+  }
+
+  void TransformInput(const ConvCall& call, const Grid& grid, int64_t tile, float* v, int64_t stride) const {
+    const ConvPlan& conv = call.plan.conv;
+    const WindowAxis &vertical = call.plan.axes[1], &horizontal = call.plan.axes[2];
+    int64_t size = kernels_.outputs + 2;
+    int64_t left = tile % grid.across * kernels_.outputs - horizontal.pad_begin;
+    int64_t top = tile / grid.across % grid.down * kernels_.outputs - vertical.pad_begin;
+    const float* image = call.x + tile / (grid.across * grid.down) * conv.counts.input * conv.channels;
+    const float* pixels[kMostWinogradPositions];
+    for (int64_t y = 0; y < size; ++y)
+      for (int64_t x = 0; x < size; ++x) {
+        bool inside = top + y >= 0 && top + y < vertical.input && left + x >= 0 && left + x < horizontal.input;
+        pixels[y * size + x] =
+            inside ? image + ((top + y) * horizontal.input + left + x) * conv.channels : zeros_.data();
+      }
+    kernels_.input(pixels, conv.channels, v, stride);
+  }
+
+  void TransformOutput(const ConvCall& call, const Grid& grid, int64_t tile, int64_t column, int64_t columns,
+                       const float* m, int64_t stride) const {
+    const ConvPlan& conv = call.plan.conv;
+    const WindowAxis &vertical = call.plan.axes[1], &horizontal = call.plan.axes[2];
+    int64_t left = tile % grid.across * kernels_.outputs, top = tile / grid.across % grid.down * kernels_.outputs;
+    int64_t image = tile / (grid.across * grid.down) * conv.counts.output;
+    float* y[kMostWinogradOutputs];
+    const float* residual[kMostWinogradOutputs];
+    for (int64_t i = 0; i < kernels_.outputs * kernels_.outputs; ++i) {
+      int64_t row = top + i / kernels_.outputs, x = left + i % kernels_.outputs;
+      int64_t at = (image + row * horizontal.output + x) * conv.features + column;
+      bool there = row < vertical.output && x < horizontal.output;
+      y[i] = there ? call.y + at : nullptr;
+      residual[i] = there && call.residual ? call.residual + at : nullptr;
+    }
+    kernels_.output({m, stride, columns, call.bias ? call.bias + column : nullptr, y,
+                     call.residual ? residual : nullptr, call.activation});
+  }
+
+  std::shared_ptr<const Tensor> weights_;
+  const WinogradKernels& kernels_;
+  std::vector<float> zeros_;
+};
+
+}  // namespace
+
+bool FitsWinograd(const ImageConvPlan& plan) {
+  auto fits = [](const WindowAxis& axis) { return axis.kernel == 3 && axis.stride == 1 && axis.dilation == 1; };
+  return plan.conv.groups == 1 && !plan.channels_first && plan.axes[0].kernel == 1 && plan.axes[0].input == 1 &&
+         plan.axes[0].output == 1 && fits(plan.axes[1]) && fits(plan.axes[2]);
+}
+
+std::unique_ptr<ConvAlgorithm> MakeWinogradConv(const Tensor& weight, const ImageConvPlan& plan, int outputs,
+                                                WeightCache& cache) {
+  auto weights = cache.Get<Tensor>(weight, Cat("Winograd ", outputs),
+                                   [&] { return TransformWeights(weight, plan.conv, outputs); });
+  const ImageKernels& kernels = BestImageKernels();
+  return std::make_unique<Winograd>(std::move(weights), outputs == 4 ? *kernels.winograd4 : *kernels.winograd2,
+                                    plan.conv.channels);
+}
+
+}  // namespace ferry

@@ -1,0 +1,26 @@
+// Working memory of a thread that grows to what its kernels need and stays: no allocation in the steady state.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "tensor/tensor.h"
+
+namespace ferry {
+
+// Every use that may overlap with another on the same thread has a place of its own.
+enum class ScratchUse { kRowPointers, kPaddedImage, kWinograd, kCount };
+
+template <class T>
+T* ThreadScratch(ScratchUse use, int64_t count) {
+  thread_local std::shared_ptr<Buffer> held[static_cast<size_t>(ScratchUse::kCount)];
+  std::shared_ptr<Buffer>& buffer = held[static_cast<size_t>(use)];
+  size_t bytes = static_cast<size_t>(count) * sizeof(T);
+  if (!buffer || buffer->bytes() < bytes) {
+    buffer.reset();
+    buffer = Buffer::Allocate(bytes);
+  }
+  return reinterpret_cast<T*>(buffer->data());
+}
+
+}  // namespace ferry

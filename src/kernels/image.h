@@ -1,0 +1,70 @@
+// Inner loops over channels-last images: what convolution networks need beside products. Pixels are given by pointers
+// wherever padding may replace them by zeros.
+#pragma once
+
+#include <stdint.h>
+
+#include "kernels/activation.h"
+
+namespace ferry {
+
+// One image in which every output channel reads the input channel of the same number.
+struct DepthwiseConv {
+  const float* x = nullptr;         // [height, width, channels]
+  const float* residual = nullptr;  // like y; may be the same memory
+  const float* weights = nullptr;   // [kernel_height · kernel_width, channels]
+  const float* bias = nullptr;
+  const float* zeros = nullptr;  // as many as channels
+  float* y = nullptr;            // [out_height, out_width, channels]
+  int64_t channels = 0, height = 0, width = 0, out_width = 0;
+  int64_t kernel_height = 0, kernel_width = 0, stride_y = 1, stride_x = 1, dilation_y = 1, dilation_x = 1;
+  int64_t pad_top = 0, pad_left = 0;
+  Activation activation;
+};
+
+// What Winograd's algorithm makes of one tile of a 3×3 convolution with stride 1.
+struct WinogradOutput {
+  const float* products = nullptr;  // position p of the tile at products + p · stride
+  int64_t stride = 0;
+  int64_t channels = 0;
+  const float* bias = nullptr;
+  float* const* y = nullptr;               // pixels of the tile; null where it reaches beyond the image
+  const float* const* residual = nullptr;  // null: none
+  Activation activation;
+};
+
+inline constexpr int64_t kMostWinogradPositions = 36, kMostWinogradOutputs = 16;
+
+struct WinogradKernels {
+  int64_t outputs;    // of a tile along each axis: 2 or 4
+  int64_t positions;  // (outputs + 2)²
+  // pixels[(outputs + 2)²], result at v + p · stride.
+  void (*input)(const float* const* pixels, int64_t channels, float* v, int64_t stride);
+  void (*output)(const WinogradOutput& tile);
+};
+
+// The kernels of one instruction set.
+struct ImageKernels {
+  // Output rows [first, last). `columns` is room for DepthwiseColumns(conv) pointers.
+  void (*depthwise)(const DepthwiseConv& conv, int64_t first, int64_t last, const float** columns);
+  int64_t depthwise_pixels;  // outputs that are made at once
+  const WinogradKernels *winograd2, *winograd4;
+  // to[c] = the largest, or `scale` times the sum, of pixels[i][c] over i < count. NaN wins.
+  void (*largest)(const float* const* pixels, int64_t count, int64_t channels, float* to);
+  void (*scaled_sum)(const float* const* pixels, int64_t count, int64_t channels, float scale, float* to);
+  // to[c] = scale · Σ x[i · stride + c] over i < count.
+  void (*scaled_row_sum)(const float* x, int64_t count, int64_t stride, int64_t channels, float scale, float* to);
+  // to = activation(x · factor + offset), factor and offset per channel; offset may be null.
+  void (*affine)(const float* x, int64_t count, int64_t channels, const float* factor, const float* offset,
+                 const Activation& activation, float* to);
+  void (*activate)(const Activation& activation, float* x, int64_t count);
+  // to[2i] = a[i], to[2i + 1] = b[i]
+  void (*interleave)(const float* a, const float* b, int64_t count, float* to);
+};
+
+const ImageKernels& BestImageKernels();
+
+// Pointers that a row of a depthwise convolution needs.
+int64_t DepthwiseColumns(const DepthwiseConv& conv);
+
+}  // namespace ferry

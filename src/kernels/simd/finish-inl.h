@@ -1,0 +1,33 @@
+// Bias, residual and activation where results leave the registers.
+#pragma once
+
+#include "kernels/simd/activation-inl.h"
+
+namespace ferry::FERRY_ISA {
+
+// The cheap activations are limits; the others take a second pass over finished values (ActivateSpan).
+struct Limits {
+  Floats low, high;
+
+  explicit Limits(const Activation& activation) {
+    const FloatTag d;
+    const float infinity = __builtin_inff();
+    bool clip = activation.kind == ActivationKind::kClip;
+    low = hn::Set(d, clip ? activation.alpha : activation.kind == ActivationKind::kRelu ? 0.0f : -infinity);
+    high = hn::Set(d, clip ? activation.beta : infinity);
+  }
+  // NaN stays NaN.
+  HWY_INLINE Floats Apply(Floats x) const {
+    Floats raised = hn::IfThenElse(hn::Lt(x, low), low, x);
+    return hn::IfThenElse(hn::Gt(raised, high), high, raised);
+  }
+};
+
+static HWY_INLINE bool IsLimit(ActivationKind kind) {
+  return kind == ActivationKind::kNone || kind == ActivationKind::kRelu || kind == ActivationKind::kClip;
+}
+
+// x[i] = activation(x[i])
+void ActivateSpan(const Activation& activation, float* x, int64_t count);
+
+}  // namespace ferry::FERRY_ISA

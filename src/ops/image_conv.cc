@@ -1,0 +1,89 @@
+// ImageConv: activation(Conv(x, w) + bias + residual) over channels-last images, weights as Conv has them. Made by
+// passes/channels_last and fuse_conv; engine/cpu/conv.cc has the fast kernels, this is the plain one.
+#include "kernels/image.h"
+#include "ops/operator.h"
+#include "ops/support/fused.h"
+#include "ops/support/image.h"
+
+namespace ferry {
+namespace {
+
+void InferImageConv(InferContext& context) {
+  const SymbolicShape* x = context.InputShape(0);
+  const SymbolicShape* w = context.InputShape(1);
+  if (!x || !w || x->size() < 3) return context.SetOutput(0, DType::kFloat);
+  bool first = context.node().Int("channels_first", 0) != 0;
+  SymbolicShape image = first ? *x : ToChannelsFirst(*x);
+  Require(image.size() == w->size(), "input ", image, " and weights ", *w, " have different ranks");
+  SymbolicShape kernel(w->begin() + 2, w->end());
+  WindowAttributes window = WindowAttributes::Read(context.node(), image.size() - 2, kernel);
+  SymbolicShape out = {image[0], (*w)[0]};
+  for (size_t i = 0; i < image.size() - 2; ++i) out.push_back(InferWindow(window, i, image[i + 2]));
+  context.SetOutput(0, DType::kFloat, ToChannelsLast(out));
+}
+
+// Σ over taps and channels of one output element.
+struct Window {
+  const ImageConvPlan& plan;
+  const float* image;
+  const float* w;
+
+  float Sum(int64_t pixel, int64_t feature) const {
+    const ConvPlan& conv = plan.conv;
+    int64_t group = feature / conv.group_features;
+    const float* weights = w + feature * conv.depth();
+    const auto& axes = plan.axes;
+    int64_t x = pixel % axes[2].output, y = pixel / axes[2].output % axes[1].output,
+            z = pixel / axes[2].output / axes[1].output;
+    float sum = 0;
+    for (int64_t tap = 0; tap < conv.counts.taps; ++tap) {
+      int64_t at_x = axes[2].Position(x, tap % axes[2].kernel);
+      int64_t at_y = axes[1].Position(y, tap / axes[2].kernel % axes[1].kernel);
+      int64_t at_z = axes[0].Position(z, tap / axes[2].kernel / axes[1].kernel);
+      if (at_x < 0 || at_x >= axes[2].input || at_y < 0 || at_y >= axes[1].input || at_z < 0 || at_z >= axes[0].input)
+        continue;
+      int64_t from = (at_z * axes[1].input + at_y) * axes[2].input + at_x;
+      for (int64_t c = 0; c < conv.group_channels; ++c) {
+        int64_t channel = group * conv.group_channels + c;
+        float value =
+            plan.channels_first ? image[channel * conv.counts.input + from] : image[from * conv.channels + channel];
+        sum += value * weights[c * conv.counts.taps + tap];
+      }
+    }
+    return sum;
+  }
+};
+
+void ComputeImageConv(OpContext& context) {
+  const Tensor& x = context.Input(0);
+  const Tensor& w = context.Input(1);
+  ImageConvPlan plan = PlanImageConv(context.node(), x.shape(), w.shape());
+  const ConvPlan& conv = plan.conv;
+  const Tensor* bias = context.OptionalInput(2);
+  const Tensor* residual = context.OptionalInput(3);
+  if (bias) RequirePerChannel(bias->shape(), conv.features, "the bias");
+  if (residual)
+    Require(residual->shape() == plan.output, "residual of shape ", residual->shape(), " does not fit ", plan.output);
+  const float* added = residual ? residual->Data<float>() : nullptr;
+  float* y = context.Output(0, DType::kFloat, plan.output).MutableData<float>();
+  for (int64_t image = 0; image < conv.batch; ++image) {
+    Window window{plan, x.Data<float>() + image * conv.channels * conv.counts.input, w.Data<float>()};
+    context.ParallelFor(conv.counts.output, 1, [&](int64_t first, int64_t last) {
+      for (int64_t pixel = first; pixel < last; ++pixel)
+        for (int64_t feature = 0; feature < conv.features; ++feature) {
+          int64_t at = (image * conv.counts.output + pixel) * conv.features + feature;
+          y[at] = window.Sum(pixel, feature) + (bias ? bias->Data<float>()[feature] : 0) + (added ? added[at] : 0);
+        }
+    });
+  }
+  BestImageKernels().activate(ActivationOf(context.node()), y, plan.output.ElementCount());
+}
+
+}  // namespace
+
+FERRY_OPERATOR(ImageConv, {.domain = kInternalDomain,
+                           .compute = ComputeImageConv,
+                           .infer = InferImageConv,
+                           .in_place = 1u << 3});  // the residual
+
+}  // namespace ferry

@@ -1,0 +1,103 @@
+// ImageMaxPool, ImageAveragePool and ImageMean over channels-last images of float; made by passes/channels_last.
+#include "kernels/image.h"
+#include "ops/operator.h"
+#include "ops/support/fused.h"
+#include "ops/support/image.h"
+
+namespace ferry {
+namespace {
+
+constexpr int64_t kPieceWork = 1 << 15;
+
+// finish(pixels, count, out) makes one output pixel of the taps that lie on the image.
+template <class Finish>
+void ComputeWindows(OpContext& context, const Finish& finish) {
+  const Tensor& x = context.Input(0);
+  Require(x.rank() >= 3, "the input needs a batch, spatial axes and channels, its shape is ", x.shape());
+  PoolPlan plan(context.node(), ToChannelsFirst(x.shape()));
+  std::array<WindowAxis, 3> axes = ThreeAxes(plan.axes);
+  int64_t channels = x.shape().back(), batch = x.dim(0);
+  float* y = context.Output(0, DType::kFloat, ToChannelsLast(plan.output)).MutableData<float>();
+  int64_t grain = 1 + kPieceWork / std::max<int64_t>(1, plan.counts.taps * channels);
+  context.ParallelFor(batch * plan.counts.output, grain, [&](int64_t begin, int64_t end) {
+    std::vector<int64_t> taps;
+    std::vector<const float*> pixels(static_cast<size_t>(plan.counts.taps));
+    while (begin < end) {
+      int64_t image = begin / plan.counts.output, first = begin % plan.counts.output;
+      int64_t last = std::min(plan.counts.output, first + end - begin);
+      const float* from = x.Data<float>() + image * plan.counts.input * channels;
+      float* to = y + image * plan.counts.output * channels;
+      ForEachWindow(axes, first, last, taps, [&](int64_t row, const int64_t* offsets, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) pixels[static_cast<size_t>(i)] = from + offsets[i] * channels;
+        finish(pixels.data(), count, to + row * channels);
+      });
+      begin += last - first;
+    }
+  });
+}
+
+void ComputeImageMaxPool(OpContext& context) {
+  int64_t channels = context.Input(0).shape().back();
+  ComputeWindows(context, [&](const float* const* pixels, int64_t count, float* to) {
+    BestImageKernels().largest(pixels, count, channels, to);
+  });
+}
+
+void ComputeImageAveragePool(OpContext& context) {
+  int64_t channels = context.Input(0).shape().back(), all = 1;
+  for (int64_t size : context.node().Ints("kernel_shape")) all *= size;
+  bool include_padding = context.node().Int("count_include_pad", 0) != 0;
+  ComputeWindows(context, [&](const float* const* pixels, int64_t count, float* to) {
+    float scale = 1.0f / static_cast<float>(include_padding ? all : count);
+    BestImageKernels().scaled_sum(pixels, count, channels, scale, to);
+  });
+}
+
+void InferImagePool(InferContext& context) {
+  const SymbolicShape* x = context.InputShape(0);
+  if (!x || x->size() < 3) return context.SetOutput(0, DType::kFloat);
+  context.SetOutput(0, DType::kFloat, ToChannelsLast(InferPooled(context, ToChannelsFirst(*x))));
+}
+
+// The mean over all spatial axes.
+void ComputeImageMean(OpContext& context) {
+  const Tensor& x = context.Input(0);
+  Require(x.rank() >= 3, "the input needs a batch, spatial axes and channels, its shape is ", x.shape());
+  int64_t batch = x.dim(0), channels = x.shape().back(), pixels = x.shape().CountBetween(1, x.rank() - 1);
+  Shape shape = {batch};
+  if (context.node().Int("keepdims", 1))
+    for (size_t axis = 1; axis + 1 < x.rank(); ++axis) shape.push_back(1);
+  shape.push_back(channels);
+  float* y = context.Output(0, DType::kFloat, shape).MutableData<float>();
+  // Threads share channels in pieces of whole cache lines.
+  constexpr int64_t kPiece = 16;
+  int64_t pieces = (channels + kPiece - 1) / kPiece;
+  int64_t grain = 1 + kPieceWork / std::max<int64_t>(1, pixels * kPiece);
+  context.ParallelFor(batch * pieces, grain, [&](int64_t begin, int64_t end) {
+    while (begin < end) {
+      int64_t image = begin / pieces, piece = begin % pieces, last = std::min(pieces, piece + end - begin);
+      int64_t first = piece * kPiece, count = std::min(channels, last * kPiece) - first;
+      BestImageKernels().scaled_row_sum(x.Data<float>() + image * pixels * channels + first, pixels, channels, count,
+                                        1.0f / static_cast<float>(pixels), y + image * channels + first);
+      begin += last - piece;
+    }
+  });
+}
+
+void InferImageMean(InferContext& context) {
+  const SymbolicShape* x = context.InputShape(0);
+  if (!x || x->size() < 3) return context.SetOutput(0, DType::kFloat);
+  SymbolicShape shape = {x->front()};
+  if (context.node().Int("keepdims", 1)) shape.resize(x->size() - 1, Dim(1));
+  shape.push_back(x->back());
+  context.SetOutput(0, DType::kFloat, std::move(shape));
+}
+
+}  // namespace
+
+FERRY_OPERATOR(ImageMaxPool, {.domain = kInternalDomain, .compute = ComputeImageMaxPool, .infer = InferImagePool});
+FERRY_OPERATOR(ImageAveragePool,
+               {.domain = kInternalDomain, .compute = ComputeImageAveragePool, .infer = InferImagePool});
+FERRY_OPERATOR(ImageMean, {.domain = kInternalDomain, .compute = ComputeImageMean, .infer = InferImageMean});
+
+}  // namespace ferry

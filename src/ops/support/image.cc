@@ -1,0 +1,64 @@
+#include "ops/support/image.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace ferry {
+
+Shape ToChannelsLast(const Shape& shape) {
+  Shape moved = shape;
+  std::rotate(moved.begin() + 1, moved.begin() + 2, moved.end());
+  return moved;
+}
+
+Shape ToChannelsFirst(const Shape& shape) {
+  Shape moved = shape;
+  std::rotate(moved.begin() + 1, moved.end() - 1, moved.end());
+  return moved;
+}
+
+SymbolicShape ToChannelsLast(const SymbolicShape& shape) {
+  SymbolicShape moved = shape;
+  std::rotate(moved.begin() + 1, moved.begin() + 2, moved.end());
+  return moved;
+}
+
+SymbolicShape ToChannelsFirst(const SymbolicShape& shape) {
+  SymbolicShape moved = shape;
+  std::rotate(moved.begin() + 1, moved.end() - 1, moved.end());
+  return moved;
+}
+
+std::vector<int64_t> ChannelsLastOrder(size_t rank) {
+  std::vector<int64_t> order = {0};
+  for (size_t axis = 2; axis < rank; ++axis) order.push_back(static_cast<int64_t>(axis));
+  order.push_back(1);
+  return order;
+}
+
+std::vector<int64_t> ChannelsFirstOrder(size_t rank) {
+  std::vector<int64_t> order = {0, static_cast<int64_t>(rank) - 1};
+  for (size_t axis = 1; axis + 1 < rank; ++axis) order.push_back(static_cast<int64_t>(axis));
+  return order;
+}
+
+std::array<WindowAxis, 3> ThreeAxes(std::span<const WindowAxis> axes) {
+  Require(axes.size() >= 1 && axes.size() <= 3, "images have one to three spatial axes, not ", axes.size());
+  std::array<WindowAxis, 3> three;
+  three.fill(WindowAxis{.input = 1, .output = 1});
+  std::copy(axes.begin(), axes.end(), three.end() - static_cast<std::ptrdiff_t>(axes.size()));
+  return three;
+}
+
+ImageConvPlan PlanImageConv(const Node& node, const Shape& x, const Shape& w) {
+  Require(x.rank() >= 3, "the input needs a batch, channels and at least one spatial axis, its shape is ", x);
+  ImageConvPlan plan;
+  plan.channels_first = node.Int("channels_first", 0) != 0;
+  plan.conv = PlanConv(node, plan.channels_first ? x : ToChannelsFirst(x), w);
+  plan.output = ToChannelsLast(plan.conv.output);
+  plan.axes = ThreeAxes(plan.conv.axes);
+  return plan;
+}
+
+}  // namespace ferry

@@ -1,0 +1,60 @@
+// Channels-last images: [N, spatial…, C]. Passes move whole regions of a network into this layout
+// (passes/channels_last); the operators for it live in the internal domain.
+#pragma once
+
+#include <array>
+
+#include "ops/infer_context.h"
+#include "ops/support/conv.h"
+#include "ops/support/pool.h"
+
+namespace ferry {
+
+// [N, C, …] to [N, …, C] and back.
+Shape ToChannelsLast(const Shape& shape);
+Shape ToChannelsFirst(const Shape& shape);
+SymbolicShape ToChannelsLast(const SymbolicShape& shape);
+SymbolicShape ToChannelsFirst(const SymbolicShape& shape);
+std::vector<int64_t> ChannelsLastOrder(size_t rank);  // as Transpose's perm
+std::vector<int64_t> ChannelsFirstOrder(size_t rank);
+
+// Windows over one to three spatial axes, as three: missing ones in front have size 1.
+std::array<WindowAxis, 3> ThreeAxes(std::span<const WindowAxis> axes);
+
+struct ImageConvPlan {
+  ConvPlan conv;
+  Shape output;                 // channels last
+  bool channels_first = false;  // of the input: the first layer of a network reads what the caller gave
+  std::array<WindowAxis, 3> axes;
+};
+
+ImageConvPlan PlanImageConv(const Node& node, const Shape& x, const Shape& w);
+
+// Calls visit(row, pixel offsets of the taps inside the image, their number) for every output pixel of one image in
+// rows [first, last); offsets count pixels.
+template <class Visit>
+void ForEachWindow(const std::array<WindowAxis, 3>& axes, int64_t first, int64_t last, std::vector<int64_t>& taps,
+                   const Visit& visit) {
+  taps.resize(static_cast<size_t>(axes[0].kernel * axes[1].kernel * axes[2].kernel));
+  for (int64_t row = first; row < last; ++row) {
+    int64_t x = row % axes[2].output, y = row / axes[2].output % axes[1].output,
+            z = row / axes[2].output / axes[1].output;
+    size_t count = 0;
+    for (int64_t kz = 0; kz < axes[0].kernel; ++kz) {
+      int64_t at_z = axes[0].Position(z, kz);
+      if (at_z < 0 || at_z >= axes[0].input) continue;
+      for (int64_t ky = 0; ky < axes[1].kernel; ++ky) {
+        int64_t at_y = axes[1].Position(y, ky);
+        if (at_y < 0 || at_y >= axes[1].input) continue;
+        for (int64_t kx = 0; kx < axes[2].kernel; ++kx) {
+          int64_t at_x = axes[2].Position(x, kx);
+          if (at_x < 0 || at_x >= axes[2].input) continue;
+          taps[count++] = (at_z * axes[1].input + at_y) * axes[2].input + at_x;
+        }
+      }
+    }
+    visit(row, taps.data(), static_cast<int64_t>(count));
+  }
+}
+
+}  // namespace ferry

@@ -1,0 +1,31 @@
+#include "passes/batch_norm_pattern.h"
+
+#include <cmath>
+
+namespace ferry {
+
+std::optional<ChannelAffine> MatchBatchNorm(const GraphEditor& editor, const Node& node) {
+  if (node.op_type != "BatchNormalization" || !CanonicalDomain(node.domain).empty()) return std::nullopt;
+  if (node.Int("training_mode", 0) != 0 || node.inputs.size() != 5 || node.outputs.empty()) return std::nullopt;
+  for (size_t i = 1; i < node.outputs.size(); ++i)
+    if (!node.outputs[i].empty()) return std::nullopt;
+  const float* values[5] = {};
+  int64_t channels = -1;
+  for (size_t i = 1; i < 5; ++i) {
+    const Tensor* constant = editor.Constant(node.inputs[i]);
+    if (!constant || constant->dtype() != DType::kFloat || constant->rank() != 1) return std::nullopt;
+    if (channels >= 0 && constant->size() != channels) return std::nullopt;
+    channels = constant->size();
+    values[i] = constant->Data<float>();
+  }
+  ChannelAffine affine;
+  double epsilon = node.Float("epsilon", 1e-5f);
+  for (int64_t c = 0; c < channels; ++c) {
+    double factor = static_cast<double>(values[1][c]) / std::sqrt(static_cast<double>(values[4][c]) + epsilon);
+    affine.factor.push_back(factor);
+    affine.offset.push_back(static_cast<double>(values[2][c]) - static_cast<double>(values[3][c]) * factor);
+  }
+  return affine;
+}
+
+}  // namespace ferry

@@ -1,0 +1,387 @@
+#include "passes/channels_last.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "graph/editor.h"
+#include "graph/scopes.h"
+#include "ops/infer_graph.h"
+#include "ops/support/fused.h"
+#include "ops/support/image.h"
+#include "passes/batch_norm_pattern.h"
+
+namespace ferry {
+namespace {
+
+// The first layer reads the caller's image as it is when it has at most this many channels.
+constexpr int64_t kMostDirectChannels = 4;
+
+bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool IsUnary(std::string_view op) {
+  return IsOneOf(
+      op,
+      {"Relu",     "Sigmoid", "Tanh", "HardSwish", "HardSigmoid",     "LeakyRelu", "Elu", "Selu", "Celu", "Softplus",
+       "Softsign", "Mish",    "Gelu", "Swish",     "ThresholdedRelu", "Exp",       "Log", "Abs",  "Neg",  "Sqrt",
+       "Erf",      "Floor",   "Ceil", "Clip",      "Identity"});
+}
+
+bool IsElementwise(std::string_view op) {
+  return IsOneOf(op, {"Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "PRelu", "Pow"});
+}
+
+// Nodes are copied before they are looked at: insertions move them in memory.
+class ChannelsLast {
+ public:
+  explicit ChannelsLast(Graph& graph) : editor_(graph), facts_(Infer(graph)) {}
+
+  bool Run() {
+    size_t count = editor_.size();
+    for (size_t i = 0; i < count; ++i) {
+      if (editor_.removed(i) || Convert(i)) continue;
+      for (const std::string& input : std::vector<std::string>(editor_.node(i).inputs)) Restore(input, i);
+      for (const std::string& name : CapturedNames(editor_.node(i))) Restore(name, i);
+    }
+    for (const ValueInfo& output : editor_.graph().outputs) Restore(output.name, count);
+    return editor_.Finish();
+  }
+
+ private:
+  static GraphFacts Infer(const Graph& graph) {
+    InferOptions options;
+    options.on_error = [](const Node&, const Error&) {};
+    return InferGraph(graph, {}, options);
+  }
+
+  const SymbolicShape* ShapeOf(const std::string& value) const {
+    const ValueFacts* facts = facts_.Find(value);
+    return facts && facts->type.is_tensor() && facts->type.dtype == DType::kFloat && facts->type.shape
+               ? &*facts->type.shape
+               : nullptr;
+  }
+  bool IsImage(const std::string& value, size_t rank) const {
+    const SymbolicShape* shape = ShapeOf(value);
+    return shape && shape->size() == rank && rank >= 3 && rank <= 5;
+  }
+  size_t RankOf(const std::string& value) const {
+    const SymbolicShape* shape = ShapeOf(value);
+    return shape ? shape->size() : 0;
+  }
+  bool HasLast(const std::string& value) const { return last_.count(value) > 0; }
+
+  // The channels-last form of a value, transposed in front of `position` if there is none yet.
+  std::string Last(const std::string& value, size_t position) {
+    auto known = last_.find(value);
+    if (known != last_.end()) return known->second;
+    std::string name = editor_.FreshName(value + "_last");
+    Turn(value, name, ChannelsLastOrder(RankOf(value)), position);
+    return last_[value] = name;
+  }
+
+  // Makes a value that only exists channels-last available as the model wrote it.
+  void Restore(const std::string& value, size_t position) {
+    if (!moved_.erase(value)) return;
+    Turn(last_[value], value, ChannelsFirstOrder(RankOf(value)), position);
+  }
+
+  void Turn(const std::string& from, const std::string& to, std::vector<int64_t> order, size_t position) {
+    Node node;
+    node.op_type = "Transpose";
+    node.inputs = {from};
+    node.outputs = {to};
+    node.Set("perm", std::move(order));
+    editor_.InsertBefore(position, std::move(node));
+  }
+
+  std::string MoveOutput(const std::string& value) {
+    std::string name = editor_.FreshName(value + "_last");
+    last_[value] = name;
+    moved_.insert(value);
+    return name;
+  }
+
+  // Replaces a node by one that reads and writes channels-last images.
+  void Put(size_t index, Node node, std::vector<std::string> inputs) {
+    node.inputs = std::move(inputs);
+    for (std::string& output : node.outputs)
+      if (!output.empty()) output = MoveOutput(output);
+    editor_.Replace(index, std::move(node));
+  }
+
+  static Node Renamed(const Node& node, std::string_view op) {
+    Node renamed = node;
+    renamed.op_type = op;
+    renamed.domain = kInternalDomain;
+    return renamed;
+  }
+
+  bool Convert(size_t index) {
+    const Node node = editor_.node(index);
+    if (!CanonicalDomain(node.domain).empty() || node.inputs.empty() || node.outputs.empty()) return false;
+    const std::string& op = node.op_type;
+    if (op == "Conv") return ConvertConv(index);
+    if (op == "Transpose") return ConvertTranspose(index);
+    if (IsElementwise(op)) return ConvertElementwise(index);
+    if (op == "Concat") return ConvertConcat(index);
+    if (!HasLast(node.inputs[0]) || RankOf(node.inputs[0]) == 0) return false;
+    if (IsUnary(op)) return ConvertUnary(index);
+    if (op == "Split") return ConvertSplit(index);
+    if (op == "MaxPool" || op == "AveragePool") return ConvertPool(index);
+    if (op == "ReduceMean" || op == "GlobalAveragePool") return ConvertMean(index);
+    if (op == "BatchNormalization") return ConvertBatchNorm(index);
+    if (op == "Reshape") return ConvertShuffle(index);
+    return false;
+  }
+
+  bool ConvertConv(size_t index) {
+    const Node node = editor_.node(index);
+    const Tensor* weight = editor_.Constant(node.inputs[1]);
+    if (!weight || weight->dtype() != DType::kFloat || !IsImage(node.inputs[0], weight->rank())) return false;
+    if (node.HasInput(2) && !editor_.Constant(node.inputs[2])) return false;
+    Node conv = Renamed(node, "ImageConv");
+    std::vector<std::string> inputs = node.inputs;
+    bool direct = !HasLast(inputs[0]) && weight->dim(1) <= kMostDirectChannels && node.Int("group", 1) == 1 &&
+                  LastDilation(node) == 1;
+    if (direct)
+      conv.Set("channels_first", int64_t{1});
+    else
+      inputs[0] = Last(inputs[0], index);
+    Put(index, std::move(conv), std::move(inputs));
+    return true;
+  }
+
+  static int64_t LastDilation(const Node& node) {
+    std::vector<int64_t> dilations = node.Ints("dilations");
+    return dilations.empty() ? 1 : dilations.back();
+  }
+
+  bool ConvertUnary(size_t index) {
+    const Node node = editor_.node(index);
+    std::vector<std::string> inputs = node.inputs;
+    inputs[0] = Last(inputs[0], index);
+    Put(index, node, std::move(inputs));
+    return true;
+  }
+
+  // A constant that spreads over an image, as it must be for the other layout; empty when it cannot be.
+  std::string Turned(const std::string& name, size_t rank) {
+    const Tensor* constant = editor_.Constant(name);
+    if (!constant || constant->dtype() != DType::kFloat || constant->rank() > rank) return {};
+    if (constant->size() == 1) return constant->rank() <= rank ? name : std::string();
+    Shape shape = Shape::Filled(rank, 1);
+    std::copy(constant->shape().begin(), constant->shape().end(),
+              shape.end() - static_cast<std::ptrdiff_t>(constant->rank()));
+    int64_t batch = shape[0], channels = shape[1], pixels = shape.CountBetween(2, rank);
+    Tensor turned(DType::kFloat, ToChannelsLast(shape));
+    const float* from = constant->Data<float>();
+    for (int64_t n = 0; n < batch; ++n)
+      for (int64_t c = 0; c < channels; ++c)
+        for (int64_t p = 0; p < pixels; ++p)
+          turned.MutableData<float>()[(n * pixels + p) * channels + c] = from[(n * channels + c) * pixels + p];
+    return editor_.AddConstant(name + "_last", std::move(turned));
+  }
+
+  bool ConvertElementwise(size_t index) {
+    const Node node = editor_.node(index);
+    size_t rank = RankOf(node.outputs[0]);
+    bool any = false;
+    for (const std::string& input : node.inputs) {
+      any |= HasLast(input);
+      bool fits = IsImage(input, rank) || (editor_.Constant(input) && RankOf(input) <= rank && ShapeOf(input));
+      if (!fits) return false;
+    }
+    if (!any) return false;
+    std::vector<std::string> inputs;
+    for (const std::string& input : std::vector<std::string>(node.inputs)) {
+      inputs.push_back(editor_.Constant(input) ? Turned(input, rank) : Last(input, index));
+      if (inputs.back().empty()) return false;
+    }
+    if (inputs.size() == 2 && ConvertGate(index, inputs)) return true;
+    Put(index, editor_.node(index), std::move(inputs));
+    return true;
+  }
+
+  // x · gate where the gate has one value per image and channel.
+  bool ConvertGate(size_t index, const std::vector<std::string>& inputs) {
+    const Node node = editor_.node(index);
+    if (node.op_type != "Mul") return false;
+    for (size_t gate = 0; gate < 2; ++gate) {
+      const SymbolicShape* small = ShapeOf(node.inputs[gate]);
+      const SymbolicShape* image = ShapeOf(node.inputs[1 - gate]);
+      if (!small || !image || small->size() != image->size()) continue;
+      bool fits = SameDim((*small)[0], (*image)[0]) && SameDim((*small)[1], (*image)[1]);
+      for (size_t axis = 2; axis < small->size(); ++axis) fits &= SameDim((*small)[axis], Dim(1));
+      if (!fits || editor_.Constant(node.inputs[gate])) continue;
+      Put(index, Renamed(node, "ImageAffine"), {inputs[1 - gate], inputs[gate]});
+      return true;
+    }
+    return false;
+  }
+
+  // -1 when the axis is out of range.
+  static int64_t MovedAxis(int64_t axis, size_t rank) {
+    int64_t count = static_cast<int64_t>(rank);
+    if (axis < 0) axis += count;
+    if (axis < 0 || axis >= count) return -1;
+    return axis == 0 ? 0 : axis == 1 ? count - 1 : axis - 1;
+  }
+
+  bool ConvertConcat(size_t index) {
+    const Node node = editor_.node(index);
+    size_t rank = RankOf(node.outputs[0]);
+    int64_t axis = MovedAxis(node.Int("axis", 0), rank);
+    bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](const std::string& i) { return HasLast(i); });
+    bool images =
+        std::all_of(node.inputs.begin(), node.inputs.end(), [&](const std::string& i) { return IsImage(i, rank); });
+    if (!any || !images || axis < 0) return false;
+    std::vector<std::string> inputs;
+    for (const std::string& input : std::vector<std::string>(node.inputs)) inputs.push_back(Last(input, index));
+    Node moved = editor_.node(index);
+    moved.Set("axis", axis);
+    Put(index, std::move(moved), std::move(inputs));
+    return true;
+  }
+
+  bool ConvertSplit(size_t index) {
+    const Node node = editor_.node(index);
+    int64_t axis = MovedAxis(node.Int("axis", 0), RankOf(node.inputs[0]));
+    if (axis < 0) return false;
+    std::vector<std::string> inputs = node.inputs;
+    inputs[0] = Last(inputs[0], index);
+    Node moved = node;
+    moved.Set("axis", axis);
+    Put(index, std::move(moved), std::move(inputs));
+    return true;
+  }
+
+  bool ConvertPool(size_t index) {
+    const Node node = editor_.node(index);
+    if (node.outputs.size() != 1 || !IsImage(node.inputs[0], RankOf(node.inputs[0]))) return false;
+    bool average = node.op_type == "AveragePool";
+    if (average && node.Int("ceil_mode", 0) != 0) return false;
+    std::string input = Last(node.inputs[0], index);
+    Put(index, Renamed(editor_.node(index), average ? "ImageAveragePool" : "ImageMaxPool"), {input});
+    return true;
+  }
+
+  bool ConvertMean(size_t index) {
+    const Node node = editor_.node(index);
+    size_t rank = RankOf(node.inputs[0]);
+    bool keep = true;
+    if (node.op_type == "ReduceMean") {
+      const Tensor* axes = node.HasInput(1) ? editor_.Constant(node.inputs[1]) : nullptr;
+      if (!axes || axes->dtype() != DType::kInt64 || !AreSpatial(*axes, rank)) return false;
+      keep = node.Int("keepdims", 1) != 0;
+    }
+    Node mean = Renamed(node, "ImageMean");
+    mean.attributes.clear();
+    mean.Set("keepdims", int64_t{keep});
+    std::string input = Last(node.inputs[0], index);
+    if (keep) {
+      Put(index, std::move(mean), {input});
+    } else {  // [N, C] is the same in either layout
+      mean.inputs = {input};
+      editor_.Replace(index, std::move(mean));
+    }
+    return true;
+  }
+
+  static bool AreSpatial(const Tensor& axes, size_t rank) {
+    std::vector<bool> there(rank);
+    for (int64_t axis : axes.Span<int64_t>()) {
+      if (axis < 0) axis += static_cast<int64_t>(rank);
+      if (axis < 2 || axis >= static_cast<int64_t>(rank)) return false;
+      there[static_cast<size_t>(axis)] = true;
+    }
+    return rank >= 3 && std::all_of(there.begin() + 2, there.end(), [](bool is) { return is; });
+  }
+
+  bool ConvertBatchNorm(size_t index) {
+    const Node node = editor_.node(index);
+    std::optional<ChannelAffine> affine = MatchBatchNorm(editor_, node);
+    const SymbolicShape* shape = ShapeOf(node.inputs[0]);
+    if (!affine || !SameDim((*shape)[1], Dim(static_cast<int64_t>(affine->factor.size())))) return false;
+    auto constant = [&](const std::vector<double>& values, const std::string& hint) {
+      return editor_.AddConstant(hint, Tensor::FromVector(std::vector<float>(values.begin(), values.end())));
+    };
+    std::string factor = constant(affine->factor, node.outputs[0] + "_factor");
+    std::string offset = constant(affine->offset, node.outputs[0] + "_offset");
+    std::string input = Last(node.inputs[0], index);
+    Node moved = Renamed(editor_.node(index), "ImageAffine");
+    moved.attributes.clear();
+    moved.outputs.resize(1);
+    Put(index, std::move(moved), {input, factor, offset});
+    return true;
+  }
+
+  // A transpose to channels-last is the value we have; one from channels-last gives us a form of its result.
+  bool ConvertTranspose(size_t index) {
+    const Node node = editor_.node(index);
+    std::vector<int64_t> order = node.Ints("perm");
+    if (!ShapeOf(node.inputs[0]) || order.size() != RankOf(node.inputs[0]) || order.size() < 3) return false;
+    if (HasLast(node.inputs[0]) && order == ChannelsLastOrder(order.size())) {
+      Node same;
+      same.name = node.name;
+      same.op_type = "Identity";
+      same.inputs = {last_[node.inputs[0]]};
+      same.outputs = node.outputs;
+      editor_.Replace(index, std::move(same));
+      return true;
+    }
+    if (order == ChannelsFirstOrder(order.size()) && !moved_.count(node.inputs[0]) && order.size() <= 5)
+      last_[node.outputs[0]] = node.inputs[0];
+    return false;
+  }
+
+  // [N, C, …] as [N, groups, C / groups, …], the two swapped, and back.
+  bool ConvertShuffle(size_t index) {
+    const Node node = editor_.node(index);
+    const SymbolicShape* from = ShapeOf(node.inputs[0]);
+    const SymbolicShape* split = ShapeOf(node.outputs[0]);
+    if (!from || !split || split->size() != from->size() + 1 || from->size() > 5) return false;
+    size_t rank = split->size();
+    if (!SameDim((*from)[0], (*split)[0]) || !(*split)[1].known() || !(*split)[2].known()) return false;
+    for (size_t axis = 3; axis < rank; ++axis)
+      if (!SameDim((*from)[axis - 1], (*split)[axis])) return false;
+    int turn = editor_.OnlyReader(node.outputs[0]);
+    if (turn < 0) return false;
+    const Node& transpose = editor_.node(static_cast<size_t>(turn));
+    std::vector<int64_t> order(rank);
+    for (size_t i = 0; i < rank; ++i) order[i] = static_cast<int64_t>(i);
+    std::swap(order[1], order[2]);
+    if (transpose.op_type != "Transpose" || transpose.Ints("perm") != order) return false;
+    int join = editor_.OnlyReader(transpose.outputs[0]);
+    if (join < 0) return false;
+    const Node& reshape = editor_.node(static_cast<size_t>(join));
+    const SymbolicShape* to = ShapeOf(reshape.outputs[0]);
+    if (reshape.op_type != "Reshape" || !to || to->size() != from->size()) return false;
+    for (size_t axis = 0; axis < to->size(); ++axis)
+      if (!SameDim((*from)[axis], (*to)[axis])) return false;
+    Node shuffle = Renamed(node, "ImageShuffle");
+    shuffle.attributes.clear();
+    shuffle.Set("groups", *(*split)[1].value);
+    shuffle.outputs = {reshape.outputs[0]};
+    std::string input = Last(node.inputs[0], index);
+    editor_.Remove(static_cast<size_t>(join));
+    editor_.Remove(static_cast<size_t>(turn));
+    Put(index, std::move(shuffle), {input});
+    return true;
+  }
+
+  GraphEditor editor_;
+  GraphFacts facts_;
+  std::unordered_map<std::string, std::string> last_;  // value to its channels-last form
+  std::unordered_set<std::string> moved_;              // values that exist in that form only
+};
+
+}  // namespace
+
+bool MoveChannelsLast(Graph& graph) {
+  bool any =
+      std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.op_type == "Conv"; });
+  return any && ChannelsLast(graph).Run();
+}
+
+}  // namespace ferry

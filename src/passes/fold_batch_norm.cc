@@ -1,0 +1,68 @@
+#include "passes/fold_batch_norm.h"
+
+#include "graph/editor.h"
+#include "passes/batch_norm_pattern.h"
+
+namespace ferry {
+namespace {
+
+// Which axis of the weights counts output channels; -1 when the node is none that can take a factor.
+int FeatureAxis(const Node& node) {
+  if (!CanonicalDomain(node.domain).empty()) return -1;
+  if (node.op_type == "Conv") return 0;
+  if (node.op_type == "ConvTranspose") return node.Int("group", 1) == 1 ? 1 : -1;
+  bool plain = node.op_type == "Gemm" && node.Float("alpha", 1.0f) == 1.0f && node.Float("beta", 1.0f) == 1.0f;
+  return !plain ? -1 : node.Int("transB", 0) ? 0 : 1;
+}
+
+Tensor Scaled(const Tensor& weight, size_t axis, const std::vector<double>& factor) {
+  Tensor scaled(DType::kFloat, weight.shape());
+  int64_t inner = weight.shape().CountBetween(axis + 1, weight.rank()), channels = weight.dim(axis);
+  const float* from = weight.Data<float>();
+  float* to = scaled.MutableData<float>();
+  for (int64_t i = 0; i < weight.size(); ++i)
+    to[i] = static_cast<float>(static_cast<double>(from[i]) * factor[static_cast<size_t>(i / inner % channels)]);
+  return scaled;
+}
+
+bool Fold(GraphEditor& editor, size_t index) {
+  const Node& node = editor.node(index);
+  int axis = FeatureAxis(node);
+  if (axis < 0 || node.inputs.size() < 2 || node.outputs.size() != 1) return false;
+  int reader = editor.OnlyReader(node.outputs[0]);
+  if (reader < 0 || editor.node(static_cast<size_t>(reader)).inputs[0] != node.outputs[0]) return false;
+  std::optional<ChannelAffine> norm = MatchBatchNorm(editor, editor.node(static_cast<size_t>(reader)));
+  const Tensor* weight = editor.Constant(node.inputs[1]);
+  if (!norm || !weight || weight->dtype() != DType::kFloat || weight->rank() <= static_cast<size_t>(axis)) return false;
+  size_t channels = norm->factor.size();
+  if (weight->dim(static_cast<size_t>(axis)) != static_cast<int64_t>(channels)) return false;
+  const Tensor* bias = node.HasInput(2) ? editor.Constant(node.inputs[2]) : nullptr;
+  if (node.HasInput(2) &&
+      (!bias || bias->dtype() != DType::kFloat || bias->rank() != 1 || bias->size() != static_cast<int64_t>(channels)))
+    return false;
+  std::vector<float> offset(channels);
+  for (size_t c = 0; c < channels; ++c) {
+    double before = bias ? static_cast<double>(bias->Data<float>()[c]) : 0.0;
+    offset[c] = static_cast<float>(before * norm->factor[c] + norm->offset[c]);
+  }
+  Node folded = node;
+  Tensor scaled = Scaled(*weight, static_cast<size_t>(axis), norm->factor);
+  folded.inputs.resize(3);
+  folded.inputs[1] = editor.AddConstant(node.inputs[1] + "_normalized", std::move(scaled));
+  folded.inputs[2] = editor.AddConstant(node.outputs[0] + "_offset", Tensor::FromVector(offset));
+  folded.outputs[0] = editor.node(static_cast<size_t>(reader)).outputs[0];
+  editor.Remove(static_cast<size_t>(reader));
+  editor.Replace(index, std::move(folded));
+  return true;
+}
+
+}  // namespace
+
+bool FoldBatchNorm(Graph& graph) {
+  GraphEditor editor(graph);
+  for (size_t i = 0, count = editor.size(); i < count; ++i)
+    if (!editor.removed(i)) Fold(editor, i);
+  return editor.Finish();
+}
+
+}  // namespace ferry

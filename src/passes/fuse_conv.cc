@@ -1,0 +1,105 @@
+#include "passes/fuse_conv.h"
+
+#include <algorithm>
+
+#include "graph/editor.h"
+#include "ops/infer_graph.h"
+#include "ops/support/fused.h"
+#include "passes/activation_pattern.h"
+
+namespace ferry {
+namespace {
+
+class Fusion {
+ public:
+  explicit Fusion(Graph& graph) : editor_(graph) {
+    InferOptions options;
+    options.on_error = [](const Node&, const Error&) {};
+    facts_ = InferGraph(graph, {}, options);
+  }
+
+  bool Run() {
+    for (size_t i = 0, count = editor_.size(); i < count; ++i) {
+      const Node& node = editor_.node(i);
+      if (editor_.removed(i) || node.domain != kInternalDomain) continue;
+      if (node.op_type == "ImageConv")
+        FuseConv(i);
+      else if (node.op_type == "ImageAffine")
+        FuseActivation(i);
+    }
+    return editor_.Finish();
+  }
+
+ private:
+  void FuseConv(size_t index) {
+    Node fused = editor_.node(index);
+    fused.inputs.resize(4);
+    std::vector<size_t> taken;
+    TakeResidual(fused, taken);
+    TakeActivation(fused, taken);
+    Finish(index, std::move(fused), taken);
+  }
+
+  void FuseActivation(size_t index) {
+    Node fused = editor_.node(index);
+    std::vector<size_t> taken;
+    TakeActivation(fused, taken);
+    Finish(index, std::move(fused), taken);
+  }
+
+  const SymbolicShape* ShapeOf(const std::string& value) const {
+    const ValueFacts* facts = facts_.Find(value);
+    return facts && facts->type.dtype == DType::kFloat && facts->type.shape ? &*facts->type.shape : nullptr;
+  }
+
+  bool SameShape(const std::string& a, const std::string& b) const {
+    const SymbolicShape *first = ShapeOf(a), *second = ShapeOf(b);
+    return first && second && first->size() == second->size() &&
+           std::equal(first->begin(), first->end(), second->begin(), SameDim);
+  }
+
+  void TakeResidual(Node& fused, std::vector<size_t>& taken) {
+    if (!fused.inputs[3].empty() || ActivationOf(fused).kind != ActivationKind::kNone) return;
+    int reader = editor_.OnlyReader(fused.outputs[0]);
+    if (reader < 0) return;
+    const Node& add = editor_.node(static_cast<size_t>(reader));
+    if (add.op_type != "Add" || !CanonicalDomain(add.domain).empty() || add.inputs[0] == add.inputs[1]) return;
+    const std::string& other = add.inputs[0] == fused.outputs[0] ? add.inputs[1] : add.inputs[0];
+    if (!SameShape(other, fused.outputs[0])) return;
+    fused.inputs[3] = other;
+    fused.outputs[0] = add.outputs[0];
+    taken.push_back(static_cast<size_t>(reader));
+  }
+
+  void TakeActivation(Node& fused, std::vector<size_t>& taken) {
+    if (ActivationOf(fused).kind != ActivationKind::kNone) return;
+    std::optional<ActivationMatch> match = MatchActivation(editor_, fused.outputs[0]);
+    if (!match) return;
+    SetActivation(fused, match->activation);
+    fused.outputs[0] = match->output;
+    taken.insert(taken.end(), match->nodes.begin(), match->nodes.end());
+  }
+
+  // The fused node stands where the last of its parts stood: what it reads is made by then.
+  void Finish(size_t index, Node fused, const std::vector<size_t>& taken) {
+    if (taken.empty()) return;
+    size_t last = *std::max_element(taken.begin(), taken.end());
+    for (size_t part : taken)
+      if (part != last) editor_.Remove(part);
+    editor_.Remove(index);
+    editor_.Replace(last, std::move(fused));
+  }
+
+  GraphEditor editor_;
+  GraphFacts facts_;
+};
+
+}  // namespace
+
+bool FuseConv(Graph& graph) {
+  bool any =
+      std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.op_type == "ImageConv"; });
+  return any && Fusion(graph).Run();
+}
+
+}  // namespace ferry

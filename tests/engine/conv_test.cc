@@ -1,0 +1,199 @@
+// Convolutions as the engine runs them (rewritten, channels last, every algorithm) against the plain operators.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "engine/session.h"
+#include "tests/support/graphs.h"
+
+namespace ferry {
+namespace {
+
+using ::ferry::testing::MakeInfo;
+using ::ferry::testing::MakeModel;
+using ::ferry::testing::MakeNode;
+
+class Random {
+ public:
+  explicit Random(uint32_t seed) : engine_(seed) {}
+  int64_t Number(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(engine_() % static_cast<uint32_t>(high - low + 1));
+  }
+  bool Chance() { return engine_() % 2 == 0; }
+  template <class T>
+  T Pick(std::initializer_list<T> values) {
+    return *(values.begin() + Number(0, static_cast<int64_t>(values.size()) - 1));
+  }
+  Tensor Values(Shape shape) {
+    Tensor tensor(DType::kFloat, std::move(shape));
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      tensor.MutableData<float>()[i] = static_cast<float>(engine_() % 2001) / 1000.0f - 1.0f;
+    return tensor;
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+void ExpectSame(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what) {
+  ASSERT_EQ(ToText(ToSymbolic(got.shape())), ToText(ToSymbolic(expected.shape()))) << what;
+  double largest = 1;
+  for (float value : expected.Span<float>()) largest = std::max(largest, std::abs(static_cast<double>(value)));
+  for (int64_t i = 0; i < got.size(); ++i)
+    ASSERT_NEAR(got.Data<float>()[i], expected.Data<float>()[i], tolerance * largest) << what << " at " << i;
+}
+
+void Compare(const Model& model, const Tensor& x, const std::string& what, double tolerance = 2e-5) {
+  std::vector<NamedValue> inputs{{"x", x}};
+  auto expected = Session::FromModel(model, {.threads = 1, .optimize = false})->Run(inputs);
+  auto fast = Session::FromModel(model, {.threads = 1})->Run(inputs);
+  auto threaded = Session::FromModel(model, {.threads = 3})->Run(inputs);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ExpectSame(fast[i].tensor(), expected[i].tensor(), tolerance, what);
+    EXPECT_TRUE(Identical(fast[i].tensor(), threaded[i].tensor())) << what << ": threads change the result";
+  }
+}
+
+std::vector<int64_t> Repeat(Random& random, size_t count, int64_t low, int64_t high) {
+  std::vector<int64_t> values;
+  for (size_t i = 0; i < count; ++i) values.push_back(random.Number(low, high));
+  return values;
+}
+
+struct Layer {
+  Tensor x;
+  Model model;
+  std::string text;
+};
+
+// A convolution with everything that can follow it, of `spatial` axes.
+Layer RandomLayer(Random& random, size_t spatial, int64_t groups, int64_t group_channels, int64_t group_features) {
+  int64_t channels = groups * group_channels, features = groups * group_features;
+  std::vector<int64_t> kernel = Repeat(random, spatial, 1, spatial == 3 ? 3 : 5);
+  if (random.Chance()) kernel.assign(spatial, 3);
+  std::vector<int64_t> strides = Repeat(random, spatial, 1, 2), dilations(spatial, 1),
+                       pads = Repeat(random, 2 * spatial, 0, 2);
+  if (random.Chance()) strides.assign(spatial, 1);
+  if (random.Number(0, 4) == 0) dilations = Repeat(random, spatial, 1, 2);
+  Shape x = {random.Number(1, 2), channels}, w = {features, group_channels};
+  for (size_t i = 0; i < spatial; ++i) {
+    x.push_back((kernel[i] - 1) * dilations[i] + 1 + random.Number(0, spatial == 3 ? 6 : 20));
+    w.push_back(kernel[i]);
+  }
+  std::vector<StoredTensor> weights{MakeStored("w", random.Values(w)), MakeStored("b", random.Values({features}))};
+  std::vector<std::string> inputs{"x", "w"};
+  if (random.Chance()) inputs.push_back("b");
+  std::vector<Node> nodes{MakeNode(
+      "Conv", inputs, {"c"}, {{"group", groups}, {"strides", strides}, {"dilations", dilations}, {"pads", pads}})};
+  std::string value = "c";
+  auto then = [&](const char* op, std::vector<std::string> more = {}) {
+    more.insert(more.begin(), value);
+    value += op[0];
+    nodes.push_back(MakeNode(op, more, {value}));
+  };
+  if (random.Chance()) {
+    for (const char* name : {"scale", "shift", "mean", "var"}) {
+      Tensor values = random.Values({features});
+      for (int64_t i = 0; i < features; ++i) values.MutableData<float>()[i] += name[0] == 'v' ? 2.0f : 0.0f;
+      weights.push_back(MakeStored(name, values));
+    }
+    then("BatchNormalization", {"scale", "shift", "mean", "var"});
+  }
+  if (random.Chance()) {
+    nodes.push_back(MakeNode("Neg", {"c"}, {"other"}));
+    then("Add", {"other"});
+  }
+  if (random.Chance()) then(random.Pick<const char*>({"Relu", "HardSwish", "Sigmoid", "Tanh", "Gelu"}));
+  Layer layer{random.Values(x),
+              MakeModel({MakeInfo("x", DType::kFloat, ToSymbolic(x))}, nodes, {MakeInfo(value)}, weights), ""};
+  layer.text = Cat("x ", x, " w ", w, " groups ", groups, " strides ", Join(strides, ","), " dilations ",
+                   Join(dilations, ","), " pads ", Join(pads, ","), " → ", value);
+  return layer;
+}
+
+TEST(Conv, DenseAgreesOnRandomShapes) {
+  Random random(1);
+  for (int round = 0; round < 150; ++round) {
+    Layer layer = RandomLayer(random, 2, 1, random.Number(1, 40), random.Number(1, 70));
+    Compare(layer.model, layer.x, layer.text, 2e-4);
+  }
+}
+
+TEST(Conv, DepthwiseAgreesOnRandomShapes) {
+  Random random(2);
+  for (int round = 0; round < 150; ++round) {
+    Layer layer = RandomLayer(random, 2, random.Number(1, 50), 1, random.Number(0, 4) == 0 ? 2 : 1);
+    Compare(layer.model, layer.x, layer.text);
+  }
+}
+
+TEST(Conv, GroupedAgreesOnRandomShapes) {
+  Random random(3);
+  for (int round = 0; round < 100; ++round) {
+    Layer layer = RandomLayer(random, 2, random.Number(2, 5), random.Number(2, 12), random.Number(1, 40));
+    Compare(layer.model, layer.x, layer.text);
+  }
+}
+
+TEST(Conv, LinesAndVolumesAgreeOnRandomShapes) {
+  Random random(4);
+  for (int round = 0; round < 100; ++round) {
+    Layer layer =
+        RandomLayer(random, random.Chance() ? 1 : 3, random.Number(1, 2), random.Number(1, 10), random.Number(1, 20));
+    Compare(layer.model, layer.x, layer.text);
+  }
+}
+
+// Everything that a region of channels-last images may hold, with values that leave it in the middle.
+TEST(Conv, RegionsAgreeOnRandomNetworks) {
+  Random random(5);
+  for (int round = 0; round < 60; ++round) {
+    int64_t channels = 2 * random.Number(2, 20), height = random.Number(8, 20), width = random.Number(8, 20);
+    Shape x = {random.Number(1, 2), 3, height, width};
+    std::vector<StoredTensor> weights{
+        MakeStored("first", random.Values({channels, 3, 3, 3})),
+        MakeStored("second", random.Values({channels, channels, 3, 3})),
+        MakeStored("gate_w", random.Values({channels, channels, 1, 1})),
+        MakeStored("per_channel", random.Values({channels, 1, 1})),
+        MakeStored("axes", Tensor::FromVector<int64_t>({2, 3})),
+        MakeStored("split5", Tensor::FromVector<int64_t>({0, 2, channels / 2, height, width})),
+        MakeStored("joined", Tensor::FromVector<int64_t>({0, channels, height, width}))};
+    std::vector<int64_t> pads{1, 1, 1, 1}, window{3, 3}, step{2, 2};
+    std::vector<Node> nodes{
+        MakeNode("Conv", {"x", "first"}, {"a"}, {{"pads", pads}}),
+        MakeNode("Mul", {"a", "per_channel"}, {"scaled"}),
+        MakeNode("ReduceMean", {"scaled", "axes"}, {"mean"}),
+        MakeNode("Conv", {"mean", "gate_w"}, {"gate_in"}),
+        MakeNode("Sigmoid", {"gate_in"}, {"gate"}),
+        MakeNode("Mul", {"gate", "scaled"}, {"gated"}),
+        MakeNode("Reshape", {"gated", "split5"}, {"s0"}),
+        MakeNode("Transpose", {"s0"}, {"s1"}, {{"perm", std::vector<int64_t>{0, 2, 1, 3, 4}}}),
+        MakeNode("Reshape", {"s1", "joined"}, {"shuffled"}),
+        MakeNode("Conv", {"shuffled", "second"}, {"b"}, {{"pads", pads}}),
+        MakeNode("Add", {"b", "shuffled"}, {"sum"}),
+        MakeNode("Relu", {"sum"}, {"r"}),
+        MakeNode("Concat", {"r", "a"}, {"cat"}, {{"axis", int64_t{1}}}),
+        MakeNode("Split", {"cat"}, {"half0", "half1"}, {{"axis", int64_t{1}}, {"num_outputs", int64_t{2}}}),
+        MakeNode("MaxPool", {"half0"}, {"pooled"}, {{"kernel_shape", window}, {"strides", step}, {"pads", pads}}),
+        MakeNode(
+            "AveragePool", {"half1"}, {"averaged"},
+            {{"kernel_shape", window}, {"strides", step}, {"pads", pads}, {"count_include_pad", random.Number(0, 1)}}),
+        MakeNode("Sub", {"pooled", "averaged"}, {"difference"}),
+        MakeNode("Transpose", {"difference"}, {"turned"}, {{"perm", std::vector<int64_t>{0, 2, 3, 1}}}),
+        MakeNode("Neg", {"turned"}, {"negative"}),
+        MakeNode("Transpose", {"negative"}, {"back"}, {{"perm", std::vector<int64_t>{0, 3, 1, 2}}}),
+        MakeNode("Add", {"back", "difference"}, {"zero"}),
+        MakeNode("GlobalAveragePool", {"cat"}, {"global"}),
+        MakeNode("Flatten", {"global"}, {"flat"}),
+        MakeNode("Softmax", {"r"}, {"soft"}, {{"axis", int64_t{1}}})};
+    Model model = MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("batch"), 3, height, width})}, nodes,
+                            {MakeInfo("difference"), MakeInfo("turned"), MakeInfo("zero"), MakeInfo("flat"),
+                             MakeInfo("soft"), MakeInfo("gated")},
+                            weights);
+    Compare(model, random.Values(x), Cat("channels ", channels, " image ", x), 5e-5);
+  }
+}
+
+}  // namespace
+}  // namespace ferry

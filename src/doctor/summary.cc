@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "doctor/multiply_adds.h"
 #include "engine/build_program.h"
 #include "engine/prepare.h"
 #include "engine/weight_cache.h"
+#include "graph/scopes.h"
 #include "ops/infer_graph.h"
 
 namespace ferry {
@@ -76,6 +79,23 @@ using FindFacts = std::function<const ValueFacts*(const std::string&)>;
 
 // Bodies count once: how often a loop runs is not known before it does.
 std::optional<double> CountMultiplyAdds(const Graph& graph, const FactsByName& values, const GraphFacts& all,
+                                        const FindFacts& outer);
+
+std::optional<double> CountMultiplyAdds(const Node& node, const GraphFacts& all, const FindFacts& find) {
+  std::vector<const ValueFacts*> inputs, outputs;
+  for (const std::string& name : node.inputs) inputs.push_back(name.empty() ? nullptr : find(name));
+  for (const std::string& name : node.outputs) outputs.push_back(name.empty() ? nullptr : find(name));
+  std::optional<double> cost = MultiplyAdds(node, inputs, outputs);
+  ForEachSubgraph(node, [&](const Graph& body) {
+    auto it = all.bodies.find(&body);
+    std::optional<double> inside;
+    if (it != all.bodies.end()) inside = CountMultiplyAdds(body, it->second, all, find);
+    cost = cost && inside ? std::optional(*cost + *inside) : std::nullopt;
+  });
+  return cost;
+}
+
+std::optional<double> CountMultiplyAdds(const Graph& graph, const FactsByName& values, const GraphFacts& all,
                                         const FindFacts& outer) {
   FindFacts find = [&](const std::string& name) -> const ValueFacts* {
     auto it = values.find(name);
@@ -83,20 +103,50 @@ std::optional<double> CountMultiplyAdds(const Graph& graph, const FactsByName& v
   };
   std::optional<double> total = 0;
   for (const Node& node : graph.nodes) {
-    std::vector<const ValueFacts*> inputs, outputs;
-    for (const std::string& name : node.inputs) inputs.push_back(name.empty() ? nullptr : find(name));
-    for (const std::string& name : node.outputs) outputs.push_back(name.empty() ? nullptr : find(name));
-    std::optional<double> cost = MultiplyAdds(node, inputs, outputs);
-    ForEachSubgraph(node, [&](const Graph& body) {
-      auto it = all.bodies.find(&body);
-      std::optional<double> inside;
-      if (it != all.bodies.end()) inside = CountMultiplyAdds(body, it->second, all, find);
-      cost = cost && inside ? std::optional(*cost + *inside) : std::nullopt;
-    });
+    std::optional<double> cost = CountMultiplyAdds(node, all, find);
     if (!cost) return std::nullopt;
     *total += *cost;
   }
   return total;
+}
+
+std::optional<int64_t> BytesOf(const ValueFacts* facts) {
+  std::optional<Shape> shape = facts && facts->type.shape ? ToConcrete(*facts->type.shape) : std::nullopt;
+  if (!shape) return std::nullopt;
+  return static_cast<int64_t>(StorageBytes(facts->type.dtype, shape->ElementCount()));
+}
+
+// `symbolic` knows shapes by the names of dimensions, `sized` by the sizes that were asked for.
+std::vector<LayerInfo> ListLayers(const Graph& graph, const GraphFacts& symbolic, const GraphFacts& sized) {
+  std::unordered_map<std::string, const StoredTensor*> weights;
+  for (const StoredTensor& initializer : graph.initializers) weights.emplace(initializer.name, &initializer);
+  std::unordered_set<std::string> counted;
+  std::vector<LayerInfo> layers;
+  FindFacts find = [&](const std::string& name) { return sized.Find(name); };
+  for (const Node& node : graph.nodes) {
+    LayerInfo layer{node.name, node.op_type, {}, {}, 0, CountMultiplyAdds(node, sized, find), 0};
+    std::vector<std::string> reads = node.inputs;
+    for (std::string& captured : CapturedNames(node)) reads.push_back(std::move(captured));
+    for (const std::string& name : reads) {
+      auto weight = weights.find(name);
+      if (name.empty()) continue;
+      if (weight == weights.end())
+        layer.inputs.push_back(name);
+      else if (IsFloating(weight->second->dtype) && counted.insert(name).second)
+        layer.parameters += CountOf(weight->second->dims);
+    }
+    for (const std::string& name : node.outputs) {
+      if (name.empty()) continue;
+      ValueInfo info;
+      info.name = name;
+      if (const ValueFacts* facts = symbolic.Find(name)) info.type = facts->type;
+      layer.outputs.push_back(std::move(info));
+      std::optional<int64_t> bytes = BytesOf(sized.Find(name));
+      layer.output_bytes = layer.output_bytes && bytes ? std::optional(*layer.output_bytes + *bytes) : std::nullopt;
+    }
+    layers.push_back(std::move(layer));
+  }
+  return layers;
 }
 
 // Takes every node and never runs one: a program is laid out without preparing its weights.
@@ -123,10 +173,9 @@ std::optional<int64_t> ActivationBytes(const Graph& graph, const GraphFacts& fac
   for (const Slot& slot : program->slots()) {
     if (slot.place == Slot::Place::kDynamic) return std::nullopt;
     if (slot.place != Slot::Place::kInput && slot.place != Slot::Place::kResult) continue;
-    const ValueFacts* known = facts.Find(slot.name);
-    std::optional<Shape> shape = known && known->type.shape ? ToConcrete(*known->type.shape) : std::nullopt;
-    if (!shape) return std::nullopt;
-    bytes += static_cast<int64_t>(StorageBytes(known->type.dtype, shape->ElementCount()));
+    std::optional<int64_t> known = BytesOf(facts.Find(slot.name));
+    if (!known) return std::nullopt;
+    bytes += *known;
   }
   return bytes;
 }
@@ -138,6 +187,7 @@ void Infer(const Model& model, ModelSummary& summary) {
   for (ValueInfo& output : summary.outputs)
     if (const ValueFacts* facts = symbolic.Find(output.name)) output.type = Merge(output.type, facts->type);
   GraphFacts facts = InferGraph(graph, InputFacts(summary));
+  summary.layers = ListLayers(graph, symbolic, facts);
   summary.multiply_adds = CountMultiplyAdds(graph, facts.values, facts, {});
   summary.activation_bytes = ActivationBytes(graph, facts, summary);
   if (!summary.multiply_adds || !summary.activation_bytes)
@@ -169,6 +219,29 @@ ModelSummary Summarize(const Model& model, const std::map<std::string, int64_t>&
     summary.unknown_because = error.message();
   }
   return summary;
+}
+
+std::vector<OperatorCost> CostByOperator(const std::vector<LayerInfo>& layers) {
+  std::vector<OperatorCost> costs;
+  for (const LayerInfo& layer : layers) {
+    auto cost = std::find_if(costs.begin(), costs.end(), [&](const OperatorCost& c) { return c.op == layer.op; });
+    if (cost == costs.end()) cost = costs.insert(costs.end(), OperatorCost{.op = layer.op});
+    ++cost->nodes;
+    cost->parameters += layer.parameters;
+    if (cost->multiply_adds && layer.multiply_adds)
+      *cost->multiply_adds += *layer.multiply_adds;
+    else
+      cost->multiply_adds.reset();
+    if (cost->output_bytes && layer.output_bytes)
+      *cost->output_bytes += *layer.output_bytes;
+    else
+      cost->output_bytes.reset();
+  }
+  std::stable_sort(costs.begin(), costs.end(), [](const OperatorCost& a, const OperatorCost& b) {
+    double x = a.multiply_adds.value_or(0), y = b.multiply_adds.value_or(0);
+    return x != y ? x > y : a.nodes > b.nodes;
+  });
+  return costs;
 }
 
 }  // namespace ferry

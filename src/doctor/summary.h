@@ -12,6 +12,24 @@
 
 namespace ferry {
 
+// A node as it runs: of the newest opset, functions written out.
+struct LayerInfo {
+  std::string name, op;
+  std::vector<std::string> inputs;  // without weights and omitted ones; what bodies read from around them included
+  std::vector<ValueInfo> outputs;   // with shapes in names of dimensions
+  int64_t parameters = 0;           // floating-point weights that no earlier layer reads
+  std::optional<double> multiply_adds;
+  std::optional<int64_t> output_bytes;
+};
+
+struct OperatorCost {
+  std::string op;
+  int64_t nodes = 0;
+  int64_t parameters = 0;
+  std::optional<double> multiply_adds = 0;
+  std::optional<int64_t> output_bytes = 0;
+};
+
 struct ModelSummary {
   std::vector<ValueInfo> inputs;   // without those that an initializer gives
   std::vector<ValueInfo> outputs;  // with shapes from inference where the model leaves them open
@@ -25,9 +43,15 @@ struct ModelSummary {
   std::optional<int64_t> activation_bytes;    // one run's memory beside the weights
   std::optional<double> multiply_adds;
   std::string unknown_because;  // why the two above are open
+
+  // Nodes of the main graph in the order they run; empty when the model can't be prepared.
+  std::vector<LayerInfo> layers;
 };
 
 // Works on models that can't run as well; what needs inference is then left open.
 ModelSummary Summarize(const Model& model, const std::map<std::string, int64_t>& dimensions);
+
+// The layers of each operator together, the one with most multiply-adds first.
+std::vector<OperatorCost> CostByOperator(const std::vector<LayerInfo>& layers);
 
 }  // namespace ferry

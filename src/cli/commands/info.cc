@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "cli/output.h"
 #include "cli/shared_options.h"
+#include "doctor/graph_drawing.h"
 #include "doctor/summary.h"
 #include "onnx/reader.h"
 
@@ -10,10 +11,16 @@ namespace ferry::cli {
 namespace {
 
 constexpr Position kPositions[] = {kModelPosition};
-constexpr Option kOptions[] = {kDimOption};
+constexpr Option kOptions[] = {
+    kDimOption,
+    {.name = "layers", .help = "list every layer with its shapes, parameters and multiply-adds"},
+    {.name = "graph", .help = "draw the graph: a line per node, a track per value"},
+};
 constexpr Example kExamples[] = {
     {"ferry info model.onnx", "what is in the file?"},
     {"ferry info model.onnx --dim batch=8", "memory and multiply-adds for a batch of 8"},
+    {"ferry info model.onnx --layers", "which layer costs what?"},
+    {"ferry info model.onnx --graph", "what follows what?"},
 };
 
 constexpr size_t kLongestName = 60;
@@ -33,6 +40,32 @@ Json ToJson(const std::vector<ValueInfo>& values) {
   return list;
 }
 
+Json OrNull(const auto& number) { return number ? Json(*number) : Json(); }
+
+Json LayersJson(const ModelSummary& summary) {
+  Json layers = Json::Array{};
+  for (const LayerInfo& layer : summary.layers) {
+    Json entry;
+    entry.Set("name", layer.name).Set("op", layer.op).Set("inputs", Json::List(layer.inputs));
+    entry.Set("outputs", ToJson(layer.outputs)).Set("parameters", layer.parameters);
+    entry.Set("multiply_adds", OrNull(layer.multiply_adds)).Set("output_bytes", OrNull(layer.output_bytes));
+    layers.Add(std::move(entry));
+  }
+  return layers;
+}
+
+Json CostsJson(const ModelSummary& summary) {
+  Json costs = Json::Array{};
+  for (const OperatorCost& cost : CostByOperator(summary.layers))
+    costs.Add(Json()
+                  .Set("op", cost.op)
+                  .Set("nodes", cost.nodes)
+                  .Set("parameters", cost.parameters)
+                  .Set("multiply_adds", OrNull(cost.multiply_adds))
+                  .Set("output_bytes", OrNull(cost.output_bytes)));
+  return costs;
+}
+
 Json ToJson(const Model& model, const ModelSummary& summary) {
   Json json, opsets = Json::Object{}, operators = Json::Object{}, dimensions = Json::Object{};
   for (const OpsetImport& opset : model.opsets)
@@ -47,8 +80,8 @@ Json ToJson(const Model& model, const ModelSummary& summary) {
   json.Set("nodes", summary.nodes).Set("operators", std::move(operators));
   json.Set("parameters", summary.parameters).Set("parameter_bytes", summary.parameter_bytes);
   json.Set("dimensions", std::move(dimensions));
-  json.Set("activation_bytes", summary.activation_bytes ? Json(*summary.activation_bytes) : Json());
-  json.Set("multiply_adds", summary.multiply_adds ? Json(*summary.multiply_adds) : Json());
+  json.Set("activation_bytes", OrNull(summary.activation_bytes)).Set("multiply_adds", OrNull(summary.multiply_adds));
+  json.Set("by_operator", CostsJson(summary));
   if (!summary.unknown_because.empty()) json.Set("unknown_because", summary.unknown_because);
   return json;
 }
@@ -76,6 +109,31 @@ std::string OperatorsLine(const ModelSummary& summary) {
   return Join(parts, ", ");
 }
 
+std::string Counted(std::optional<double> count) { return !count ? "?" : *count > 0 ? HumanCount(*count) : ""; }
+std::string Counted(int64_t count) { return count > 0 ? HumanCount(static_cast<double>(count)) : ""; }
+std::string Bytes(std::optional<int64_t> bytes) { return bytes ? HumanBytes(static_cast<double>(*bytes)) : "?"; }
+
+std::string OperatorTable(const ModelSummary& summary) {
+  Columns columns({false, true, true, true, true}, "");
+  columns.Add({"operator", "nodes", "parameters", "multiply-adds", "results"});
+  for (const OperatorCost& cost : CostByOperator(summary.layers))
+    columns.Add({Printable(cost.op), Cat(cost.nodes), Counted(cost.parameters), Counted(cost.multiply_adds),
+                 Bytes(cost.output_bytes)});
+  return columns.Text();
+}
+
+std::string LayerTable(const ModelSummary& summary) {
+  Columns columns({false, false, true, true, true, false}, "");
+  columns.Add({"layer", "operator", "parameters", "multiply-adds", "results", "shapes"});
+  for (const LayerInfo& layer : summary.layers) {
+    std::vector<std::string> types;
+    for (const ValueInfo& output : layer.outputs) types.push_back(ToText(output.type));
+    columns.Add({Printable(layer.name, kLongestName), Printable(layer.op), Counted(layer.parameters),
+                 Counted(layer.multiply_adds), Bytes(layer.output_bytes), Join(types, ", ")});
+  }
+  return columns.Text();
+}
+
 std::string ForDimensions(const ModelSummary& summary) {
   std::vector<std::string> parts;
   for (const auto& [name, size] : summary.dimensions) parts.push_back(Cat(Printable(name), "=", size));
@@ -84,7 +142,7 @@ std::string ForDimensions(const ModelSummary& summary) {
 
 std::string MissingLine(const ModelSummary& summary) {
   std::vector<std::string> missing;
-  if (!summary.activation_bytes) missing.push_back("run memory");
+  if (!summary.activation_bytes) missing.push_back("activation peak");
   if (!summary.multiply_adds) missing.push_back("multiply-adds");
   return Cat(Join(missing, " and "), ": ", Printable(summary.unknown_because, 300));
 }
@@ -105,7 +163,7 @@ std::string ToLines(const Model& model, const ModelSummary& summary) {
                                HumanBytes(static_cast<double>(summary.parameter_bytes)), ")")});
   std::string sizes = ForDimensions(summary);
   if (summary.activation_bytes)
-    lines.Add({"run memory", Cat(HumanBytes(static_cast<double>(*summary.activation_bytes)), sizes)});
+    lines.Add({"activation peak", Cat(HumanBytes(static_cast<double>(*summary.activation_bytes)), sizes)});
   if (summary.multiply_adds) lines.Add({"multiply-adds", Cat(HumanCount(*summary.multiply_adds), sizes)});
   if (!summary.unknown_because.empty()) lines.Add({"not known", MissingLine(summary)});
   return lines.Text();
@@ -124,10 +182,16 @@ Model ReadForInfo(const std::string& path) {
 int Run(const Arguments& arguments) {
   Model model = ReadForInfo(arguments.positions()[0]);
   ModelSummary summary = Summarize(model, DimensionsFrom(arguments));
-  if (arguments.json())
-    PrintJson(ToJson(model, summary));
-  else
-    Print(ToLines(model, summary));
+  if (arguments.json()) {
+    Json json = ToJson(model, summary);
+    if (arguments.Has("layers")) json.Set("layers", LayersJson(summary));
+    PrintJson(json);
+    return kGood;
+  }
+  Print(ToLines(model, summary));
+  if (!summary.layers.empty()) Print(Cat("\n", OperatorTable(summary)));
+  if (arguments.Has("layers")) Print(Cat("\n", LayerTable(summary)));
+  if (arguments.Has("graph")) Print(Cat("\n", DrawGraph(summary)));
   return kGood;
 }
 
@@ -139,8 +203,10 @@ constinit const Command command_info = {
     .group = Group::kUnderstand,
     .summary = "Show what is in a model: inputs, outputs, operators, size and cost",
     .details =
-        "Memory is what one run needs beside the weights. Multiply-adds are those of convolutions, matrix products, "
-        "attention and recurrences. Both are for the sizes of named dimensions, 1 unless --dim says otherwise.",
+        "The activation peak is the memory that one run needs beside the weights. Multiply-adds are those of "
+        "convolutions, matrix products, attention and recurrences. Both are for the sizes of named dimensions, 1 "
+        "unless "
+        "--dim says otherwise. Layers are the model's nodes as they run, before they are rewritten for speed.",
     .positions = kPositions,
     .options = kOptions,
     .examples = kExamples,

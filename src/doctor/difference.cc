@@ -176,22 +176,6 @@ Difference Mismatch(std::string why) {
   return difference;
 }
 
-// Folds the numbers of one part of a container into those of the whole.
-void Include(Difference& whole, const Difference& part, std::string_view place) {
-  int64_t total = whole.elements + part.elements;
-  if (total > 0) {
-    double weight = static_cast<double>(part.elements) / static_cast<double>(total);
-    whole.mean_abs += (part.mean_abs - whole.mean_abs) * weight;
-    whole.mean_rel += (part.mean_rel - whole.mean_rel) * weight;
-  }
-  whole.elements = total;
-  whole.max_abs = std::max(whole.max_abs, part.max_abs);
-  whole.max_rel = std::max(whole.max_rel, part.max_rel);
-  if (whole.outside == 0 && part.outside > 0) whole.first = Cat(place, " ", part.first);
-  whole.outside += part.outside;
-  if (whole.mismatch.empty() && !part.mismatch.empty()) whole.mismatch = Cat(place, ": ", part.mismatch);
-}
-
 Difference CompareSequences(const Sequence& actual, const Sequence& expected, Tolerance tolerance, TypeRule rule) {
   if (actual.elements.size() != expected.elements.size())
     return Mismatch(Cat("a sequence of ", actual.elements.size(), " instead of ", expected.elements.size()));
@@ -242,6 +226,21 @@ Difference CompareSparse(const SparseTensor& actual, const SparseTensor& expecte
 }
 
 }  // namespace
+
+void Include(Difference& whole, const Difference& part, std::string_view place) {
+  int64_t total = whole.elements + part.elements;
+  if (total > 0) {
+    double weight = static_cast<double>(part.elements) / static_cast<double>(total);
+    whole.mean_abs += (part.mean_abs - whole.mean_abs) * weight;
+    whole.mean_rel += (part.mean_rel - whole.mean_rel) * weight;
+  }
+  whole.elements = total;
+  whole.max_abs = std::max(whole.max_abs, part.max_abs);
+  whole.max_rel = std::max(whole.max_rel, part.max_rel);
+  if (whole.outside == 0 && part.outside > 0) whole.first = Cat(place, " ", part.first);
+  whole.outside += part.outside;
+  if (whole.mismatch.empty() && !part.mismatch.empty()) whole.mismatch = Cat(place, ": ", part.mismatch);
+}
 
 std::string Difference::Explain() const {
   if (!mismatch.empty()) return mismatch;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "tensor/value.h"
 
@@ -28,6 +29,9 @@ struct Difference {
   bool within() const { return mismatch.empty() && outside == 0; }
   std::string Explain() const;  // one line; empty when within
 };
+
+// Folds the numbers of one part into those of the whole; `place` says which part the first difference is in.
+void Include(Difference& whole, const Difference& part, std::string_view place);
 
 enum class TypeRule : uint8_t {
   kSame,  // element types must be equal

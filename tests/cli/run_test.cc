@@ -129,7 +129,7 @@ TEST_F(SimpleNetTest, ComparesWithinTolerance) {
   EXPECT_NE(said.out.find("within tolerance (rtol 0.001, atol 1e-05)"), std::string::npos) << said.out;
   Json json = Ferry({"compare", model_, "--data", SimpleNet("io_1.npz"), "--json"}).json();
   EXPECT_TRUE(json.At("within").AsBool());
-  EXPECT_LT(json.At("files").AsArray().at(0).At("outputs").AsArray().at(0).At("max_abs").AsDouble(), 1e-5);
+  EXPECT_LT(json.At("samples").AsArray().at(0).At("outputs").AsArray().at(0).At("max_abs").AsDouble(), 1e-5);
 }
 
 TEST_F(SimpleNetTest, TellsWhenAnswersDiffer) {

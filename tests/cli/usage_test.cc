@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Refused{{"run", "a.onnx", "--provider", "abacus"}, "must be one of"},
                       Refused{{"run", "a.onnx", "--json=yes"}, "takes no value"},
                       Refused{{"run", "a.onnx", "-x"}, "there is no option -x"},
-                      Refused{{"compare", "a.onnx"}, "--data FILE.npz is needed"},
+                      Refused{{"compare", "a.onnx"}, "needs something to compare with: --data FILE.npz"},
                       Refused{{"compare", "a.onnx", "--data", "d.npz", "--rtol", "-1"}, "not negative"},
                       Refused{{"completion", "fish"}, "must be one of bash, zsh"}));
 

@@ -1,56 +1,60 @@
 #include "convert.h"
 
+#include <pybind11/stl.h>
+
+#include <array>
 #include <cstring>
+
+#include "value.h"
 
 namespace ferry::python {
 namespace {
 
-// Python objects kept for the life of the process: destroying them after the interpreter is gone would crash.
-template <class T>
-const T& Forever(T object) {
-  return *new T(std::move(object));
+struct ElementType {
+  DType type;
+  const char* numpy;      // numpy's name; null where it has none
+  const char* ml_dtypes;  // the name ml_dtypes gives to a type that numpy lacks
+  const char* bits;       // what numpy shows such a type as without ml_dtypes
+};
+
+constexpr ElementType kElementTypes[] = {
+    {DType::kFloat, "float32", nullptr, nullptr},
+    {DType::kDouble, "float64", nullptr, nullptr},
+    {DType::kFloat16, "float16", nullptr, nullptr},
+    {DType::kUInt8, "uint8", nullptr, nullptr},
+    {DType::kInt8, "int8", nullptr, nullptr},
+    {DType::kUInt16, "uint16", nullptr, nullptr},
+    {DType::kInt16, "int16", nullptr, nullptr},
+    {DType::kUInt32, "uint32", nullptr, nullptr},
+    {DType::kInt32, "int32", nullptr, nullptr},
+    {DType::kUInt64, "uint64", nullptr, nullptr},
+    {DType::kInt64, "int64", nullptr, nullptr},
+    {DType::kBool, "bool", nullptr, nullptr},
+    {DType::kComplex64, "complex64", nullptr, nullptr},
+    {DType::kComplex128, "complex128", nullptr, nullptr},
+    {DType::kString, "object", nullptr, nullptr},
+    {DType::kBFloat16, nullptr, "bfloat16", "uint16"},
+    {DType::kFloat8E4M3FN, nullptr, "float8_e4m3fn", "uint8"},
+    {DType::kFloat8E4M3FNUZ, nullptr, "float8_e4m3fnuz", "uint8"},
+    {DType::kFloat8E5M2, nullptr, "float8_e5m2", "uint8"},
+    {DType::kFloat8E5M2FNUZ, nullptr, "float8_e5m2fnuz", "uint8"},
+    {DType::kFloat8E8M0, nullptr, "float8_e8m0fnu", "uint8"},
+    {DType::kFloat4E2M1, nullptr, "float4_e2m1fn", "uint8"},
+    {DType::kFloat6E2M3, nullptr, "float6_e2m3fn", "uint8"},
+    {DType::kFloat6E3M2, nullptr, "float6_e3m2fn", "uint8"},
+    {DType::kUInt4, nullptr, "uint4", "uint8"},
+    {DType::kInt4, nullptr, "int4", "int8"},
+    {DType::kUInt2, nullptr, "uint2", "uint8"},
+    {DType::kInt2, nullptr, "int2", "int8"},
+};
+
+const ElementType* Find(DType type) {
+  for (const ElementType& entry : kElementTypes)
+    if (entry.type == type) return &entry;
+  return nullptr;
 }
 
-// numpy's own name for an element type; empty where numpy has none.
-const char* NumpyName(DType type) {
-  switch (type) {
-    case DType::kFloat: return "float32";
-    case DType::kDouble: return "float64";
-    case DType::kFloat16: return "float16";
-    case DType::kUInt8: return "uint8";
-    case DType::kInt8: return "int8";
-    case DType::kUInt16: return "uint16";
-    case DType::kInt16: return "int16";
-    case DType::kUInt32: return "uint32";
-    case DType::kInt32: return "int32";
-    case DType::kUInt64: return "uint64";
-    case DType::kInt64: return "int64";
-    case DType::kBool: return "bool";
-    case DType::kComplex64: return "complex64";
-    case DType::kComplex128: return "complex128";
-    default: return "";
-  }
-}
-
-// The name ml_dtypes gives to a type that numpy lacks.
-const char* MlDtypesName(DType type) {
-  switch (type) {
-    case DType::kBFloat16: return "bfloat16";
-    case DType::kFloat8E4M3FN: return "float8_e4m3fn";
-    case DType::kFloat8E4M3FNUZ: return "float8_e4m3fnuz";
-    case DType::kFloat8E5M2: return "float8_e5m2";
-    case DType::kFloat8E5M2FNUZ: return "float8_e5m2fnuz";
-    case DType::kFloat8E8M0: return "float8_e8m0fnu";
-    case DType::kFloat4E2M1: return "float4_e2m1fn";
-    case DType::kInt4: return "int4";
-    case DType::kUInt4: return "uint4";
-    case DType::kInt2: return "int2";
-    case DType::kUInt2: return "uint2";
-    default: return "";
-  }
-}
-
-py::object MlDtypesType(DType type) {
+const py::object& MlDtypes() {
   static const py::object& module = Forever([] {
     try {
       return py::object(py::module_::import("ml_dtypes"));
@@ -58,122 +62,192 @@ py::object MlDtypesType(DType type) {
       return py::object(py::none());
     }
   }());
-  const char* name = MlDtypesName(type);
-  if (module.is_none() || !*name || !py::hasattr(module, name)) return py::none();
-  return py::dtype::from_args(module.attr(name));
+  return module;
 }
 
-// What elements of a type look like in memory to numpy, one element per item: plain, through ml_dtypes, or as bits.
-py::object ItemType(DType type) {
-  if (const char* name = NumpyName(type); *name) return py::dtype(name);
-  py::object special = MlDtypesType(type);
-  if (!special.is_none()) return special;
-  if (IsPacked(type)) return py::dtype(IsSignedInteger(type) ? "int8" : "uint8");
-  return py::dtype(BitWidth(type) == 16 ? "uint16" : "uint8");
+py::object MakeNumpyType(const ElementType& entry) {
+  if (entry.numpy) return py::dtype(entry.numpy);
+  if (!MlDtypes().is_none() && py::hasattr(MlDtypes(), entry.ml_dtypes))
+    return py::dtype::from_args(MlDtypes().attr(entry.ml_dtypes));
+  return py::dtype(entry.bits);
 }
 
-DType TypeOfItems(const py::dtype& dtype, DType expected) {
-  std::string name = py::str(dtype.attr("name"));
-  for (int i = 1; i < kDTypeCount; ++i) {
-    auto type = static_cast<DType>(i);
-    if (name == NumpyName(type) && *NumpyName(type)) {
-      // Bits of a type that numpy lacks, when that is what the model wants.
-      bool as_bits = !*NumpyName(expected) && expected != DType::kString && expected != DType::kUndefined &&
-                     (IsPacked(expected) ? BitWidth(type) == 8 : BitWidth(type) == BitWidth(expected)) &&
-                     type == (IsSignedInteger(expected) ? DType::kInt8 : BitWidth(expected) == 16 ? DType::kUInt16 : DType::kUInt8);
-      return as_bits ? expected : type;
+// What a number of numpy's own types (NPY_BOOL …) stands for; those that share a size on this platform are one.
+DType TypeOfNumber(int number) {
+  static const std::array<DType, 24>& table = Forever([] {
+    std::array<DType, 24> made{};
+    const char* codes[] = {"?", "b", "B", "h", "H", "i", "I", "l", "L", "q", "Q", "e", "f", "d", "F", "D"};
+    for (const char* code : codes) {
+      py::dtype dtype(code);
+      std::string name = py::str(dtype.attr("name"));
+      for (const ElementType& entry : kElementTypes)
+        if (entry.numpy && name == entry.numpy) made[static_cast<size_t>(dtype.num())] = entry.type;
     }
-    if (name == MlDtypesName(type) && *MlDtypesName(type)) return type;
-  }
+    return made;
+  }());
+  return number >= 0 && static_cast<size_t>(number) < table.size() ? table[static_cast<size_t>(number)]
+                                                                   : DType::kUndefined;
+}
+
+DType TypeOfItems(const py::dtype& dtype) {
+  if (DType type = TypeOfNumber(dtype.num()); type != DType::kUndefined) return type;
+  if (dtype.num() < 24) return DType::kUndefined;
+  std::string name = py::str(dtype.attr("name"));
+  for (const ElementType& entry : kElementTypes)
+    if (entry.ml_dtypes && name == entry.ml_dtypes) return entry.type;
   return DType::kUndefined;
 }
 
-Tensor StringsFrom(const py::array& array, const std::string& what) {
+// Bits stand for a type that numpy lacks, when that is what the model wants.
+DType Reinterpreted(DType items, DType wanted) {
+  const ElementType* entry = items == wanted ? nullptr : Find(wanted);
+  if (!entry || !entry->bits) return items;
+  return Find(items) && std::strcmp(Find(items)->numpy ? Find(items)->numpy : "", entry->bits) == 0 ? wanted : items;
+}
+
+template <class... Parts>
+[[noreturn]] void FailAt(const std::string& name, const Parts&... parts) {
+  Fail(ErrorCode::kInvalidArgument, name.empty() ? std::string("the value") : Cat("input '", Printable(name), "'"),
+       parts...);
+}
+
+Shape ShapeOf(const py::array& array) {
   Shape shape;
   for (py::ssize_t i = 0; i < array.ndim(); ++i) shape.push_back(array.shape(i));
-  Tensor tensor(DType::kString, shape);
+  return shape;
+}
+
+Tensor StringsFrom(const py::array& array, const std::string& name) {
+  Tensor tensor(DType::kString, ShapeOf(array));
   std::string* out = tensor.MutableData<std::string>();
   py::object flat = array.attr("ravel")();
   int64_t at = 0;
   for (py::handle item : flat) {
-    if (py::isinstance<py::bytes>(item) || py::isinstance<py::str>(item))
-      out[at++] = item.cast<std::string>();
-    else
-      Fail(ErrorCode::kInvalidArgument, what, " must hold strings; element ", at, " is of type ",
-           std::string(py::str(py::type::of(item).attr("__name__"))));
+    if (!py::isinstance<py::bytes>(item) && !py::isinstance<py::str>(item))
+      FailAt(name, " must hold strings; element ", at, " is of type ",
+             std::string(py::str(py::type::of(item).attr("__name__"))));
+    out[at++] = item.cast<std::string>();
   }
   return tensor;
 }
 
-// Native byte order and row-major, copied only when it is not so already.
-py::array InOrder(py::array array) {
-  if (!array.dtype().attr("isnative").cast<bool>())
-    array = array.attr("astype")(array.dtype().attr("newbyteorder")("=")).cast<py::array>();
-  if (!(array.flags() & py::array::c_style)) {
-    static const py::object& contiguous = Forever(py::object(py::module_::import("numpy").attr("ascontiguousarray")));
-    py::object shape = array.attr("shape");
-    array = contiguous(array).attr("reshape")(shape).cast<py::array>();
-  }
-  return array;
+bool IsInOrder(const py::array& array) {
+  char order = array.dtype().byteorder();
+  bool native = order == '=' || order == '|' || array.dtype().attr("isnative").cast<bool>();
+  return native && (array.flags() & py::array::c_style);
 }
 
-Tensor ToTensor(py::handle object, const Type& expected, const std::string& what) {
-  static const py::object& as_array = Forever(py::object(py::module_::import("numpy").attr("asarray")));
-  DType wanted = expected.is_tensor() ? expected.dtype : DType::kUndefined;
-  bool is_array = py::isinstance<py::array>(object);
-  py::array array = is_array ? py::reinterpret_borrow<py::array>(object) : as_array(object).cast<py::array>();
-  char kind = array.dtype().kind();
-  if (kind == 'O' || kind == 'U' || kind == 'S') {
-    if (kind == 'O' && wanted != DType::kString && wanted != DType::kUndefined)
-      Fail(ErrorCode::kInvalidArgument, what, " is an array of Python objects; the model wants tensor(", wanted,
-           "): give it a numeric dtype, e.g. numpy.asarray(x, dtype=…)");
-    return StringsFrom(array, what);
-  }
-  // Plain Python numbers take the type the model wants; an array's type is the caller's word.
-  if (!is_array && *NumpyName(wanted)) array = array.attr("astype")(py::dtype(NumpyName(wanted))).cast<py::array>();
-  array = InOrder(array);
-  DType type = TypeOfItems(array.dtype(), wanted);
-  if (type == DType::kUndefined)
-    Fail(ErrorCode::kInvalidArgument, what, " has dtype ", std::string(py::str(array.dtype())), ", which no ONNX type has");
-  Shape shape;
-  for (py::ssize_t i = 0; i < array.ndim(); ++i) shape.push_back(array.shape(i));
-  auto* held = new py::object(array);
-  std::shared_ptr<const void> keep(held, [](const void* p) {
-    py::gil_scoped_acquire gil;
-    delete static_cast<const py::object*>(p);
-  });
-  if (IsPacked(type)) {
-    DType byte = IsSignedInteger(type) ? DType::kInt8 : DType::kUInt8;
-    return Tensor::Pack(type, Tensor::Borrow(byte, shape, array.data(), keep));
-  }
-  Tensor tensor = Tensor::Borrow(type, shape, array.data(), keep);
+// Native byte order and row-major.
+py::array InOrder(const py::array& array) {
+  static const py::object& contiguous = Forever(py::object(py::module_::import("numpy").attr("ascontiguousarray")));
+  py::object shape = array.attr("shape");  // ascontiguousarray makes a scalar an array of one element
+  return contiguous(array, array.dtype().attr("newbyteorder")("=")).attr("reshape")(shape).cast<py::array>();
+}
+
+Tensor OverMemory(const py::array& array, DType type) {
+  Tensor items = Tensor::Borrow(IsPacked(type) ? (IsSignedInteger(type) ? DType::kInt8 : DType::kUInt8) : type,
+                                ShapeOf(array), array.data(), KeepAlive(array));
+  if (IsPacked(type)) return Tensor::Pack(type, items);
   size_t width = static_cast<size_t>(BitWidth(type)) / (IsComplex(type) ? 16 : 8);
-  return tensor.IsAligned(width) ? tensor : tensor.Clone();
+  return items.IsAligned(width) ? items : items.Clone();
 }
 
-Map ToMap(const py::dict& dict, const Type& expected, const std::string& what) {
-  Type key = Type::Tensor(expected.kind == Type::Kind::kMap ? expected.dtype : DType::kUndefined);
-  Type value = expected.element ? *expected.element : Type{};
-  return {ToTensor(py::list(dict.attr("keys")()), key, what), ToTensor(py::list(dict.attr("values")()), value, what)};
-}
+bool IsText(char kind) { return kind == 'O' || kind == 'U' || kind == 'S'; }
 
 }  // namespace
 
-Value ToValue(py::handle object, const Type& expected, const std::string& what) {
+std::shared_ptr<const void> KeepAlive(py::object object) {
+  auto* held = new py::object(std::move(object));
+  return std::shared_ptr<const void>(held, [](const void* p) {
+    py::gil_scoped_acquire gil;
+    delete static_cast<const py::object*>(p);
+  });
+}
+
+py::object NumpyType(DType type) {
+  static std::array<PyObject*, kDTypeCount>& made = *new std::array<PyObject*, kDTypeCount>{};
+  PyObject*& slot = made[static_cast<size_t>(type)];
+  if (!slot) {
+    const ElementType* entry = Find(type);
+    if (!entry) Fail(ErrorCode::kUnsupported, "numpy has no array of ", type);
+    slot = MakeNumpyType(*entry).release().ptr();
+  }
+  return py::reinterpret_borrow<py::object>(slot);
+}
+
+DType ToDType(py::handle type) {
+  if (py::isinstance<py::int_>(type)) {
+    auto number = type.cast<int64_t>();
+    if (!IsValidDType(number)) Fail(ErrorCode::kInvalidArgument, "ONNX has no element type ", number);
+    return static_cast<DType>(number);
+  }
+  py::dtype dtype = py::dtype::from_args(py::reinterpret_borrow<py::object>(type));
+  if (IsText(dtype.kind())) return DType::kString;
+  DType found = TypeOfItems(dtype);
+  if (found == DType::kUndefined)
+    Fail(ErrorCode::kInvalidArgument, "dtype ", std::string(py::str(dtype)), " is no ONNX element type");
+  return found;
+}
+
+Tensor ToTensor(py::handle object, DType wanted, const std::string& name) {
+  bool is_array = py::isinstance<py::array>(object);
+  if (!is_array) {
+    static const py::object& as_array = Forever(py::object(py::module_::import("numpy").attr("asarray")));
+    // Plain Python numbers take the type the model wants; an array's type is the caller's word.
+    const ElementType* entry = py::hasattr(object, "dtype") ? nullptr : Find(wanted);
+    py::object array =
+        entry && entry->numpy && wanted != DType::kString ? as_array(object, NumpyType(wanted)) : as_array(object);
+    return ToTensor(array, wanted, name);
+  }
+  auto array = py::reinterpret_borrow<py::array>(object);
+  py::dtype dtype = array.dtype();
+  if (IsText(dtype.kind())) {
+    if (dtype.kind() == 'O' && wanted != DType::kString && wanted != DType::kUndefined)
+      FailAt(name, " is an array of Python objects; the model wants tensor(", wanted,
+             "): give it a numeric dtype, e.g. numpy.asarray(x, dtype=…)");
+    return StringsFrom(array, name);
+  }
+  DType type = Reinterpreted(TypeOfItems(dtype), wanted);
+  if (type == DType::kUndefined) FailAt(name, " has dtype ", std::string(py::str(dtype)), ", which no ONNX type has");
+  return OverMemory(IsInOrder(array) ? array : InOrder(array), type);
+}
+
+Tensor ToWritableTensor(py::handle object, DType wanted, const std::string& name) {
+  if (!py::isinstance<py::array>(object)) FailAt(name, " must be a numpy array, to be written in place");
+  auto array = py::reinterpret_borrow<py::array>(object);
+  if (!array.writeable()) FailAt(name, " is read-only");
+  if (!IsInOrder(array)) FailAt(name, " must be contiguous and of native byte order, to be written in place");
+  Tensor tensor = ToTensor(object, wanted, name);
+  if (tensor.raw() != array.data()) FailAt(name, " can't be written in place: its elements are not laid out as ONNX's");
+  return tensor;
+}
+
+Value ToValue(py::handle object, const Type& expected, const std::string& name) {
+  if (py::isinstance<py::array>(object)) {
+    const Type& plain = expected.kind == Type::Kind::kOptional && expected.element ? *expected.element : expected;
+    return ToTensor(object, plain.is_tensor() ? plain.dtype : DType::kUndefined, name);
+  }
+  if (py::isinstance<PyValue>(object)) return object.cast<const PyValue&>().value;
+  if (py::hasattr(object, "_native")) return ToValue(object.attr("_native"), expected, name);
   if (object.is_none()) {
     if (expected.kind == Type::Kind::kOptional) return Nothing{};
-    Fail(ErrorCode::kInvalidArgument, what, " is None");
+    FailAt(name, " is None");
   }
   const Type& type = expected.kind == Type::Kind::kOptional && expected.element ? *expected.element : expected;
-  if (py::isinstance<py::dict>(object)) return ToMap(py::reinterpret_borrow<py::dict>(object), type, what);
+  if (py::isinstance<py::dict>(object)) {
+    DType key = type.kind == Type::Kind::kMap ? type.dtype : DType::kUndefined;
+    DType value = type.kind == Type::Kind::kMap && type.element ? type.element->dtype : DType::kUndefined;
+    return Map{ToTensor(py::list(object.attr("keys")()), key, name),
+               ToTensor(py::list(object.attr("values")()), value, name)};
+  }
   bool is_list = py::isinstance<py::list>(object) || py::isinstance<py::tuple>(object);
   if (is_list && type.kind == Type::Kind::kSequence) {
     Sequence sequence;
     for (py::handle item : object)
-      sequence.elements.push_back(ToValue(item, type.element ? *type.element : Type{}, Cat("an element of ", what)));
+      sequence.elements.push_back(ToValue(item, type.element ? *type.element : Type{}, name));
     return sequence;
   }
-  return ToTensor(object, type, what);
+  return ToTensor(object, type.is_tensor() ? type.dtype : DType::kUndefined, name);
 }
 
 py::object ToNumpy(const Tensor& tensor) {
@@ -183,13 +257,16 @@ py::object ToNumpy(const Tensor& tensor) {
     py::object array = empty(py::cast(dims), py::dtype("O"));
     py::object flat = array.attr("reshape")(-1);
     const std::string* strings = tensor.Data<std::string>();
-    for (int64_t i = 0; i < tensor.size(); ++i) flat[py::int_(i)] = py::str(strings[i]);
+    for (int64_t i = 0; i < tensor.size(); ++i) {
+      PyObject* text = PyUnicode_DecodeUTF8(strings[i].data(), static_cast<py::ssize_t>(strings[i].size()), "replace");
+      flat[py::int_(i)] = py::reinterpret_steal<py::object>(text);
+    }
     return array;
   }
-  Tensor items = IsPacked(tensor.dtype()) ? tensor.Unpacked() : tensor;
-  auto* held = new Tensor(items);
+  auto* held = new Tensor(IsPacked(tensor.dtype()) ? tensor.Unpacked() : tensor);
   py::capsule owner(held, [](void* p) { delete static_cast<Tensor*>(p); });
-  return py::array(py::reinterpret_borrow<py::dtype>(ItemType(tensor.dtype())), dims, held->raw(), owner);
+  return py::array(py::reinterpret_steal<py::dtype>(NumpyType(tensor.dtype()).release()), std::move(dims), held->raw(),
+                   owner);
 }
 
 py::object ToPython(const Value& value) {
@@ -203,8 +280,7 @@ py::object ToPython(const Value& value) {
     py::object keys = ToNumpy(value.map().keys).attr("tolist")(), values = ToNumpy(value.map().values).attr("tolist")();
     return py::dict(py::module_::import("builtins").attr("zip")(keys, values));
   }
-  if (value.is_sparse())
-    return py::make_tuple(ToNumpy(value.sparse().values), ToNumpy(value.sparse().indices), py::cast(value.sparse().shape.ToVector()));
+  if (value.is_sparse()) return py::cast(PyValue{value});
   return py::none();
 }
 

@@ -5,13 +5,20 @@ Who uses onnxruntime changes one import:
     import ferry as rt
     session = rt.InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
     outputs = session.run(None, {"input": array})
+
+and has more: `check` (is the model valid, and if not, why), `info` (what is in it), `compare` (with recordings or with
+another model), `convert` (to another opset), `export` (from PyTorch).
 """
 
 from . import _ferry
-from ._errors import (EngineError, EPFail, Fail, FerryError, InvalidArgument, InvalidGraph, InvalidProtobuf, ModelLoaded,
-                      NoModel, NoSuchFile, NotImplemented, RuntimeException, make_error)
-from ._options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
-from ._session import InferenceSession, IOBinding, ModelMetadata, NodeArg, OrtValue
+from ._errors import (DeviceReset, EngineError, EPFail, Fail, FerryError, InvalidArgument, InvalidGraph, InvalidProtobuf,
+                      ModelLoadCanceled, ModelLoaded, ModelRequiresCompilation, NoModel, NoSuchFile, NotFound,
+                      NotImplemented, RuntimeException, make_error)
+from ._options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions, warn_once)
+from ._session import InferenceSession, IOBinding, ModelMetadata, NodeArg, example_model
+from ._tools import (CheckResult, Comparison, Difference, ModelInfo, Problem, WrittenModel, check, compare, convert,
+                     export, info)
+from ._values import OrtDevice, OrtValue, SparseTensor
 
 _ferry.set_error_factory(make_error)
 
@@ -21,6 +28,10 @@ SessionIOBinding = IOBinding
 
 
 def get_available_providers() -> list[str]:
+    """
+    >>> get_available_providers()
+    ['CPUExecutionProvider']
+    """
     return ["CPUExecutionProvider"]
 
 
@@ -28,31 +39,64 @@ get_all_providers = get_available_providers
 
 
 def get_device() -> str:
+    """
+    >>> get_device()
+    'CPU'
+    """
     return "CPU"
 
 
 def get_version_string() -> str:
+    """The version of Ferry, as `ferry.__version__`."""
     return __version__
 
 
+def get_build_info() -> str:
+    """The version, for reports."""
+    return f"Ferry {__version__}"
+
+
+def has_collective_ops() -> bool:
+    """Whether models can run on several machines at once: no."""
+    return False
+
+
 def set_default_logger_severity(severity: int) -> None:
-    """Nothing is logged; errors are raised."""
+    """No effect: nothing is logged; errors are raised, and what an option does not do is warned of."""
+    warn_once("logger severity", "Ferry logs nothing, errors are raised: set_default_logger_severity has no effect")
 
 
-set_default_logger_verbosity = set_default_logger_severity
+def set_default_logger_verbosity(verbosity: int) -> None:
+    """No effect: nothing is logged."""
+    warn_once("logger verbosity", "Ferry logs nothing, errors are raised: set_default_logger_verbosity has no effect")
+
+
+def set_seed(seed: int) -> None:
+    """No effect: an operator that draws by chance takes its seed from the model, or a new one for each run."""
+    warn_once("seed", "operators that draw by chance take their seed from the model: set_seed has no effect in Ferry")
+
+
+def set_global_thread_pool_sizes(intra_op_num_threads: int, inter_op_num_threads: int) -> None:
+    """No effect: each session has its own threads."""
+    warn_once("global threads", "each session has its own threads, see SessionOptions.intra_op_num_threads: no effect")
 
 
 def disable_telemetry_events() -> None:
     """There is no telemetry."""
 
 
-enable_telemetry_events = disable_telemetry_events
+def enable_telemetry_events() -> None:
+    """No effect: there is no telemetry."""
+    warn_once("telemetry", "Ferry has no telemetry to enable")
+
 
 __all__ = [
-    "EPFail", "EngineError", "ExecutionMode", "ExecutionOrder", "Fail", "FerryError", "GraphOptimizationLevel",
-    "IOBinding", "InferenceSession", "InvalidArgument", "InvalidGraph", "InvalidProtobuf", "ModelLoaded",
-    "ModelMetadata", "NoModel", "NoSuchFile", "NodeArg", "NotImplemented", "OrtValue", "RunOptions",
-    "RuntimeException", "SessionIOBinding", "SessionOptions", "disable_telemetry_events", "enable_telemetry_events",
-    "get_all_providers", "get_available_providers", "get_device", "get_version_string", "set_default_logger_severity",
-    "set_default_logger_verbosity",
+    "CheckResult", "Comparison", "DeviceReset", "Difference", "EPFail", "EngineError", "ExecutionMode", "ExecutionOrder",
+    "Fail", "FerryError", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "InvalidArgument", "InvalidGraph",
+    "InvalidProtobuf", "ModelInfo", "ModelLoadCanceled", "ModelLoaded", "ModelMetadata", "ModelRequiresCompilation",
+    "NoModel", "NoSuchFile", "NodeArg", "NotFound", "NotImplemented", "OrtDevice", "OrtValue", "Problem", "RunOptions",
+    "RuntimeException", "SessionIOBinding", "SessionOptions", "SparseTensor", "WrittenModel", "check", "compare",
+    "convert", "disable_telemetry_events", "enable_telemetry_events", "example_model", "export", "get_all_providers",
+    "get_available_providers", "get_build_info", "get_device", "get_version_string", "has_collective_ops", "info",
+    "set_default_logger_severity", "set_default_logger_verbosity", "set_global_thread_pool_sizes", "set_seed",
 ]

@@ -26,9 +26,12 @@ class InvalidProtobuf(InvalidGraph):
 class NoSuchFile(FerryError, FileNotFoundError):
     """A file that is not there."""
 
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
 
 class NoModel(FerryError):
-    """A session without a model."""
+    """A session without a model: it was closed."""
 
 
 class NotImplemented(FerryError, NotImplementedError):  # noqa: A001 - onnxruntime's name
@@ -36,19 +39,39 @@ class NotImplemented(FerryError, NotImplementedError):  # noqa: A001 - onnxrunti
 
 
 class RuntimeException(FerryError):
-    """An error while a model runs."""
+    """An error while a model runs: a limit was reached, or the run was cancelled."""
 
 
 class EngineError(FerryError):
     """A fault in Ferry itself."""
 
 
-class ModelLoaded(FerryError):
+class _NeverRaised(FerryError):
     """Kept for `except` clauses written for onnxruntime; never raised here."""
 
 
-class EPFail(FerryError):
-    """A provider that failed."""
+class ModelLoaded(_NeverRaised):
+    __doc__ = _NeverRaised.__doc__
+
+
+class EPFail(_NeverRaised):
+    __doc__ = _NeverRaised.__doc__
+
+
+class ModelLoadCanceled(_NeverRaised):
+    __doc__ = _NeverRaised.__doc__
+
+
+class ModelRequiresCompilation(_NeverRaised):
+    __doc__ = _NeverRaised.__doc__
+
+
+class NotFound(_NeverRaised):
+    __doc__ = _NeverRaised.__doc__
+
+
+class DeviceReset(_NeverRaised):
+    __doc__ = _NeverRaised.__doc__
 
 
 _CLASS_OF = {
@@ -64,4 +87,6 @@ _CLASS_OF = {
 
 
 def make_error(code: str, message: str) -> FerryError:
+    if code == "invalid model" and "not an ONNX model" in message:
+        return InvalidProtobuf(message)
     return _CLASS_OF.get(code, Fail)(message)

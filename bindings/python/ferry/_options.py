@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import enum
+import os
+import sys
 import warnings
+from typing import Any, Sequence
 
 from . import _ferry
+from ._errors import NotImplemented
+from ._values import OrtValue
 
 _warned: set[str] = set()
 
 
 def warn_once(key: str, message: str) -> None:
+    """Warns at the caller's line, the first time `key` comes up in this process."""
     if key not in _warned:
         _warned.add(key)
-        warnings.warn(message, UserWarning, stacklevel=3)
+        package = os.path.dirname(__file__)
+        level, frame = 2, sys._getframe(1)
+        while frame.f_back and os.path.dirname(frame.f_code.co_filename) == package:
+            level, frame = level + 1, frame.f_back
+        warnings.warn(message, UserWarning, stacklevel=level)
 
 
 class GraphOptimizationLevel(enum.IntEnum):
+    """Ferry knows two levels: ORT_DISABLE_ALL runs the graph as written, every other one rewrites it."""
+
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
     ORT_ENABLE_EXTENDED = 2
@@ -25,29 +37,33 @@ class GraphOptimizationLevel(enum.IntEnum):
 
 
 class ExecutionMode(enum.IntEnum):
+    """Steps run in order, each on all threads."""
+
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
 
 
 class ExecutionOrder(enum.IntEnum):
+    """Steps run in the order of the model."""
+
     DEFAULT = 0
     PRIORITY_BASED = 1
     MEMORY_EFFICIENT = 2
 
 
-def _without_meaning(name: str, default, why: str):
+def _without_meaning(owner: str, name: str, default: Any, why: str) -> property:
     """A property that is remembered, and whose change warns once that it does nothing here."""
     field = "_" + name
 
-    def read(self):
+    def read(self: Any) -> Any:
         return getattr(self, field, default)
 
-    def write(self, value):
+    def write(self: Any, value: Any) -> None:
         if value != default:
-            warn_once(name, f"SessionOptions.{name} has no effect in Ferry: {why}")
+            warn_once(f"{owner}.{name}", f"{owner}.{name} has no effect in Ferry: {why}")
         setattr(self, field, value)
 
-    return property(read, write, doc=f"No effect: {why}")
+    return property(read, write, doc=f"No effect: {why}.")
 
 
 class SessionOptions:
@@ -56,77 +72,134 @@ class SessionOptions:
     >>> options = SessionOptions()
     >>> options.intra_op_num_threads = 1
     >>> options.add_free_dimension_override_by_name("batch", 4)
+    >>> options
+    SessionOptions(intra_op_num_threads=1, free_dimensions={'batch': 4})
     """
 
     def __init__(self) -> None:
         self.intra_op_num_threads = 0
-        self.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_ALL
+        """Threads of one run, the caller's included; 0: one per core."""
+        self.enable_profiling = False
+        """Times every step; `InferenceSession.end_profiling` writes the timeline."""
+        self.profile_file_prefix = "ferry_profile"
+        """The timeline is written to PREFIX_DATE_TIME.json."""
+        self.use_deterministic_compute = False
+        """Always so: results never depend on the number of threads."""
+        self._level = GraphOptimizationLevel.ORT_ENABLE_ALL
         self._free_dimensions: dict[str, int] = {}
+        self._initializers: dict[str, OrtValue] = {}
         self._config: dict[str, str] = {}
 
+    @property
+    def graph_optimization_level(self) -> GraphOptimizationLevel:
+        """ORT_DISABLE_ALL runs the graph as written; every other level rewrites it for speed."""
+        return self._level
+
+    @graph_optimization_level.setter
+    def graph_optimization_level(self, level: int) -> None:
+        self._level = GraphOptimizationLevel(level)
+        if self._level not in (GraphOptimizationLevel.ORT_DISABLE_ALL, GraphOptimizationLevel.ORT_ENABLE_ALL):
+            warn_once("level", f"Ferry knows two levels of optimisation, none and all: {self._level.name} is all")
+
     inter_op_num_threads = _without_meaning(
-        "inter_op_num_threads", 0, "one run uses one team of threads; set intra_op_num_threads")
+        "SessionOptions", "inter_op_num_threads", 0, "one run uses one team of threads; set intra_op_num_threads")
     execution_mode = _without_meaning(
-        "execution_mode", ExecutionMode.ORT_SEQUENTIAL, "steps run in order, each on all threads")
-    execution_order = _without_meaning("execution_order", ExecutionOrder.DEFAULT, "steps run in the order of the model")
-    enable_cpu_mem_arena = _without_meaning("enable_cpu_mem_arena", True, "memory is planned before the run")
-    enable_mem_pattern = _without_meaning("enable_mem_pattern", True, "memory is planned before the run")
-    enable_mem_reuse = _without_meaning("enable_mem_reuse", True, "memory is planned before the run")
-    enable_profiling = _without_meaning("enable_profiling", False, "profiles are written by `ferry bench`")
-    profile_file_prefix = _without_meaning("profile_file_prefix", "", "profiles are written by `ferry bench`")
-    log_severity_level = _without_meaning("log_severity_level", 2, "nothing is logged; errors are raised")
-    log_verbosity_level = _without_meaning("log_verbosity_level", 0, "nothing is logged; errors are raised")
-    logid = _without_meaning("logid", "", "nothing is logged; errors are raised")
-    use_deterministic_compute = _without_meaning(
-        "use_deterministic_compute", False, "results never depend on the number of threads")
-    use_per_session_threads = _without_meaning("use_per_session_threads", True, "each session has its own threads")
+        "SessionOptions", "execution_mode", ExecutionMode.ORT_SEQUENTIAL, "steps run in order, each on all threads")
+    execution_order = _without_meaning(
+        "SessionOptions", "execution_order", ExecutionOrder.DEFAULT, "steps run in the order of the model")
+    enable_cpu_mem_arena = _without_meaning(
+        "SessionOptions", "enable_cpu_mem_arena", True, "memory is planned before the run")
+    enable_mem_pattern = _without_meaning(
+        "SessionOptions", "enable_mem_pattern", True, "memory is planned before the run")
+    enable_mem_reuse = _without_meaning("SessionOptions", "enable_mem_reuse", True, "memory is planned before the run")
+    log_severity_level = _without_meaning("SessionOptions", "log_severity_level", 2, "nothing is logged; errors are raised")
+    log_verbosity_level = _without_meaning("SessionOptions", "log_verbosity_level", 0, "nothing is logged; errors are raised")
+    logid = _without_meaning("SessionOptions", "logid", "", "nothing is logged; errors are raised")
+    use_per_session_threads = _without_meaning(
+        "SessionOptions", "use_per_session_threads", True, "each session has its own threads")
     optimized_model_filepath = _without_meaning(
-        "optimized_model_filepath", "", "use `ferry optimize MODEL -o OUT` to write an optimised model")
+        "SessionOptions", "optimized_model_filepath", "",
+        "rewritten graphs use operators of Ferry's own, which no other runtime reads, and are made in milliseconds")
 
     def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
         """Fixes the size of a named dimension; runs whose inputs have another size are refused."""
         self._free_dimensions[str(name)] = int(value)
 
     def add_free_dimension_override_by_denotation(self, denotation: str, value: int) -> None:
+        """No effect: free dimensions are known by name."""
         warn_once("denotation", "free dimensions are known by name in Ferry, not by denotation: no effect")
 
     def add_session_config_entry(self, key: str, value: str) -> None:
+        """Remembered, without effect: these settings are onnxruntime's own."""
         warn_once("config " + key, f"the session setting '{key}' is onnxruntime's own and has no effect in Ferry")
         self._config[key] = value
 
     def get_session_config_entry(self, key: str) -> str:
+        """What was given to `add_session_config_entry`; KeyError when nothing was."""
         return self._config[key]
 
-    def add_initializer(self, name: str, value) -> None:
-        raise NotImplementedError("give the initializer as an input of run(): every initializer that is a graph input "
-                                  "can be overridden there")
+    def add_initializer(self, name: str, value: OrtValue) -> None:
+        """Takes this value instead of the initializer `name` of the model; type and shape must be the same."""
+        self._initializers[str(name)] = value
 
-    add_external_initializers = add_initializer
+    def add_external_initializers(self, names: Sequence[str], values: Sequence[OrtValue]) -> None:
+        """The same for several, whose data need not lie beside the model."""
+        if len(names) != len(values):
+            raise ValueError(f"there are {len(names)} names and {len(values)} values")
+        for name, value in zip(names, values):
+            self.add_initializer(name, value)
 
     def register_custom_ops_library(self, path: str) -> None:
-        raise NotImplementedError("custom operator libraries are built for onnxruntime and cannot be loaded here")
+        """Refused: such libraries are built against onnxruntime."""
+        raise NotImplemented("custom operator libraries are built for onnxruntime and cannot be loaded here; "
+                             "an operator made of others can be a function of the model")
+
+    def has_providers(self) -> bool:
+        """Whether providers were put into the options; they are given to InferenceSession here."""
+        return False
 
     def _native(self) -> "_ferry.Options":
         native = _ferry.Options()
-        native.threads = self.intra_op_num_threads
-        native.optimize = self.graph_optimization_level != GraphOptimizationLevel.ORT_DISABLE_ALL
+        native.threads = int(self.intra_op_num_threads)
+        native.optimize = self._level != GraphOptimizationLevel.ORT_DISABLE_ALL
         native.free_dimensions = self._free_dimensions
+        for name, value in self._initializers.items():
+            native.set_initializer(name, value._native)
         return native
+
+    def __repr__(self) -> str:
+        parts = [f"intra_op_num_threads={self.intra_op_num_threads}"]
+        if self._level != GraphOptimizationLevel.ORT_ENABLE_ALL:
+            parts.append(f"graph_optimization_level={self._level.name}")
+        if self._free_dimensions:
+            parts.append(f"free_dimensions={self._free_dimensions}")
+        if self.enable_profiling:
+            parts.append("enable_profiling=True")
+        return f"SessionOptions({', '.join(parts)})"
 
 
 class RunOptions:
-    """Options of one run. Set `terminate` from another thread to end it."""
+    """Options of one run. Set `terminate` from another thread to end it.
+
+    >>> options = RunOptions()
+    >>> options.terminate
+    False
+    """
 
     def __init__(self) -> None:
         self._cancel = _ferry.CancelFlag()
-        self.logid = ""
-        self.log_severity_level = 2
-        self.log_verbosity_level = 0
         self.only_execute_path_to_fetches = True
+        """Always so: only what the outputs asked for need is computed."""
         self._config: dict[str, str] = {}
+
+    log_severity_level = _without_meaning("RunOptions", "log_severity_level", 2, "nothing is logged; errors are raised")
+    log_verbosity_level = _without_meaning("RunOptions", "log_verbosity_level", 0, "nothing is logged; errors are raised")
+    logid = _without_meaning("RunOptions", "logid", "", "nothing is logged; errors are raised")
+    training_mode = _without_meaning("RunOptions", "training_mode", False, "a model runs as it says itself")
 
     @property
     def terminate(self) -> bool:
+        """Ends the runs that use these options, also from another thread, with RuntimeException."""
         return self._cancel.get()
 
     @terminate.setter
@@ -134,8 +207,15 @@ class RunOptions:
         self._cancel.set(bool(value))
 
     def add_run_config_entry(self, key: str, value: str) -> None:
+        """Remembered, without effect: these settings are onnxruntime's own."""
         warn_once("run config " + key, f"the run setting '{key}' is onnxruntime's own and has no effect in Ferry")
         self._config[key] = value
 
     def get_run_config_entry(self, key: str) -> str:
+        """What was given to `add_run_config_entry`; KeyError when nothing was."""
         return self._config[key]
+
+    def add_active_adapter(self, adapter: Any) -> None:
+        """Refused: adapters are onnxruntime's own file format."""
+        raise NotImplemented("adapters are onnxruntime's own file format; give the weights as inputs, or with "
+                             "SessionOptions.add_initializer")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import os
-from typing import Any, Mapping, Sequence
+import threading
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from . import _ferry
-from ._errors import InvalidArgument, NoModel
+from ._errors import FerryError, InvalidArgument, NoModel, NotImplemented
 from ._options import RunOptions, SessionOptions, warn_once
+from ._values import OrtValue, SparseTensor, require_cpu
 
 CPU = "CPUExecutionProvider"
 
@@ -19,7 +22,7 @@ class NodeArg:
 
     __slots__ = ("name", "type", "shape")
 
-    def __init__(self, name: str, type: str, shape: list) -> None:
+    def __init__(self, name: str, type: str, shape: list[int | str | None]) -> None:
         self.name, self.type, self.shape = name, type, shape
 
     def __repr__(self) -> str:
@@ -42,78 +45,18 @@ class ModelMetadata:
         return f"ModelMetadata(producer_name={self.producer_name!r}, graph_name={self.graph_name!r}, version={self.version})"
 
 
-_ONNX_NAME = {"float32": "float", "float64": "double", "object": "string"}
-_ONNX_NUMBER = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "object": 8,
-                "bool": 9, "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "complex64": 14, "complex128": 15,
-                "bfloat16": 16}
-
-
-class OrtValue:
-    """A value that stays where it is between runs.
-
-    >>> value = OrtValue.ortvalue_from_numpy(np.ones((2, 3), np.float32))
-    >>> value.shape(), value.data_type()
-    ([2, 3], 'tensor(float)')
-    """
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    @staticmethod
-    def ortvalue_from_numpy(array: np.ndarray, device_type: str = "cpu", device_id: int = 0) -> "OrtValue":
-        _require_cpu(device_type)
-        return OrtValue(np.asarray(array))
-
-    @staticmethod
-    def ortvalue_from_shape_and_type(shape: Sequence[int], element_type: Any = np.float32, device_type: str = "cpu",
-                                     device_id: int = 0) -> "OrtValue":
-        _require_cpu(device_type)
-        return OrtValue(np.zeros(shape, element_type))
-
-    def numpy(self) -> np.ndarray:
-        return self._value
-
-    def update_inplace(self, array: np.ndarray) -> None:
-        np.copyto(self._value, array)
-
-    def shape(self) -> list[int]:
-        return list(np.shape(self._value))
-
-    def data_type(self) -> str:
-        return f"tensor({_ONNX_NAME.get(self._value.dtype.name, self._value.dtype.name)})"
-
-    def element_type(self) -> int:
-        return _ONNX_NUMBER[self._value.dtype.name]
-
-    def device_name(self) -> str:
-        return "cpu"
-
-    def data_ptr(self) -> int:
-        return self._value.ctypes.data
-
-    def has_value(self) -> bool:
-        return self._value is not None
-
-    def is_tensor(self) -> bool:
-        return isinstance(self._value, np.ndarray)
-
-    def is_tensor_sequence(self) -> bool:
-        return isinstance(self._value, list)
-
-    def is_sparse_tensor(self) -> bool:
-        return False
-
-    def __array__(self, dtype=None):
-        return np.asarray(self._value, dtype)
-
-
-def _require_cpu(device: str) -> None:
-    if device != "cpu":
-        raise InvalidArgument(f"device '{device}' is not available; Ferry runs on the CPU here")
-
-
 class IOBinding:
-    """Inputs and outputs bound to arrays ahead of a run."""
+    """Inputs and outputs bound to memory ahead of a run: outputs are written straight into the arrays given.
+
+    >>> session = InferenceSession(example_model())
+    >>> binding = session.io_binding()
+    >>> binding.bind_cpu_input("x", np.ones((1, 10), np.float32))
+    >>> y = np.empty((1, 3), np.float32)
+    >>> binding.bind_ortvalue_output("y", OrtValue.ortvalue_from_numpy(y))
+    >>> session.run_with_iobinding(binding)
+    >>> bool((y == binding.copy_outputs_to_cpu()[0]).all())
+    True
+    """
 
     def __init__(self, session: "InferenceSession") -> None:
         self._session = session
@@ -121,21 +64,35 @@ class IOBinding:
         self._outputs: dict[str, OrtValue | None] = {}
         self._results: list[OrtValue] = []
 
-    def bind_cpu_input(self, name: str, array: np.ndarray) -> None:
-        self._inputs[name] = array
+    def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
+        """Takes an array (or an OrtValue) as input."""
+        self._inputs[name] = arr_on_cpu
 
-    def bind_ortvalue_input(self, name: str, value: OrtValue) -> None:
-        self._inputs[name] = value.numpy()
+    def bind_input(self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int],
+                   buffer_ptr: int) -> None:
+        """Takes the memory at an address as input; it must stay there until the run is done."""
+        require_cpu(device_type)
+        self._inputs[name] = _ferry.Value.at_address(buffer_ptr, element_type, list(shape))
+
+    def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
+        self._inputs[name] = ortvalue
 
     def bind_output(self, name: str, device_type: str = "cpu", device_id: int = 0, element_type: Any = None,
                     shape: Sequence[int] | None = None, buffer_ptr: int | None = None) -> None:
-        _require_cpu(device_type)
-        if buffer_ptr is not None:
-            raise NotImplementedError("bind an array with bind_ortvalue_output instead of a raw address")
-        self._outputs[name] = None
+        """Asks for an output; with an address, type and shape it is written there."""
+        require_cpu(device_type)
+        if buffer_ptr is None:
+            self._outputs[name] = None
+            return
+        if element_type is None or shape is None:
+            raise InvalidArgument("an address needs element_type and shape")
+        self._outputs[name] = OrtValue(_ferry.Value.at_address(buffer_ptr, element_type, list(shape)))
 
-    def bind_ortvalue_output(self, name: str, value: OrtValue) -> None:
-        self._outputs[name] = value
+    def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
+        """Has an output written into a value; its array must be contiguous and writable."""
+        if ortvalue._array is not None:
+            ortvalue = OrtValue(_ferry.Value.writable(ortvalue._array, ortvalue.element_type()), ortvalue._array)
+        self._outputs[name] = ortvalue
 
     def synchronize_inputs(self) -> None:
         """Nothing to wait for on the CPU."""
@@ -152,73 +109,107 @@ class IOBinding:
     def get_outputs(self) -> list[OrtValue]:
         return self._results
 
-    def copy_outputs_to_cpu(self) -> list[np.ndarray]:
+    get_outputs_as_ortvaluevector = get_outputs
+
+    def copy_outputs_to_cpu(self) -> list[Any]:
         return [value.numpy() for value in self._results]
 
     def _run(self, run_options: RunOptions | None) -> None:
         names = list(self._outputs) or [output.name for output in self._session.get_outputs()]
-        self._results = []
-        for name, result in zip(names, self._session.run(names, self._inputs, run_options)):
-            bound = self._outputs.get(name)
-            if bound is None:
-                bound = OrtValue(result)
-            else:
-                bound.update_inplace(result)
-            self._results.append(bound)
+        bound = [self._outputs.get(name) for name in names]
+        places = [None if value is None else value._native for value in bound]
+        values = self._session._run_values(names, self._inputs, places, run_options)
+        self._results = [OrtValue(value) if there is None else there for value, there in zip(values, bound)]
 
 
 class InferenceSession:
-    """A model, ready to run. Threads may share one session.
+    """A model, ready to run. Threads may share one session; it works in a forked child as well.
 
-    >>> session = InferenceSession("simple_net.onnx")            # doctest: +SKIP
-    >>> session.run(None, {session.get_inputs()[0].name: x})     # doctest: +SKIP
+    >>> session = InferenceSession(example_model(), providers=["CPUExecutionProvider"])
+    >>> session
+    InferenceSession(x: tensor(float)['batch', 10] -> y: tensor(float)['batch', 3])
+    >>> outputs = session.run(None, {"x": np.ones((2, 10), np.float32)})
+    >>> outputs[0].shape
+    (2, 3)
     """
 
-    def __init__(self, path_or_bytes: str | bytes | os.PathLike, sess_options: SessionOptions | None = None,
-                 providers: Sequence[str | tuple[str, dict]] | None = None,
-                 provider_options: Sequence[dict] | None = None, **kwargs: Any) -> None:
+    def __init__(self, path_or_bytes: str | bytes | os.PathLike[str], sess_options: SessionOptions | None = None,
+                 providers: Sequence[str | tuple[str, dict[Any, Any]]] | None = None,
+                 provider_options: Sequence[dict[Any, Any]] | None = None, **kwargs: Any) -> None:
+        self._session: _ferry.Session | None = None
+        self._profile: _ferry.Profile | None = None
         for key in kwargs:
             warn_once("keyword " + key, f"InferenceSession's '{key}' is onnxruntime's own and has no effect in Ferry")
         self._options = sess_options or SessionOptions()
-        _check_providers(providers)
-        if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
-            source = bytes(path_or_bytes)
-        else:
-            source = os.fspath(path_or_bytes)
-        self._session = _ferry.Session(source, self._options._native())
+        _check_providers(providers, provider_options)
+        self._session = _ferry.Session(model_source(path_or_bytes), self._options._native())
+        if self._options.enable_profiling:
+            self._profile = _ferry.Profile()
 
     def _open(self) -> "_ferry.Session":
         if self._session is None:
             raise NoModel("this session is closed")
         return self._session
 
-    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
-            run_options: RunOptions | None = None) -> list:
-        """The outputs asked for (None: all) as numpy arrays, lists (sequences) and dicts (maps)."""
-        session = self._session or self._open()
-        return session.run(output_names or None, input_feed, None if run_options is None else run_options._cancel)
+    def run(self, output_names: Iterable[str] | None, input_feed: Mapping[str, Any],
+            run_options: RunOptions | None = None) -> list[Any]:
+        """The outputs asked for (None: all; any value inside the model by its name) as numpy arrays, lists (sequences),
+        dicts (maps) and SparseTensors. Contiguous arrays go in without a copy; outputs come out without one."""
+        outputs = (self._session or self._open()).run(
+            output_names or None, input_feed, None if run_options is None else run_options._cancel, self._profile)
+        for i, output in enumerate(outputs):
+            if type(output) is _ferry.Value:
+                outputs[i] = SparseTensor(output)
+        return outputs
 
-    def run_with_ort_values(self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, OrtValue],
+    def _run_values(self, names: Iterable[str] | None, feed: Mapping[str, Any], places: list[Any],
+                    run_options: RunOptions | None) -> list["_ferry.Value"]:
+        cancel = None if run_options is None else run_options._cancel
+        return self._open().run_bound(names or None, feed, places, cancel, self._profile)
+
+    def run_with_ort_values(self, output_names: Iterable[str] | None, input_dict_ort_values: Mapping[str, OrtValue],
                             run_options: RunOptions | None = None) -> list[OrtValue]:
-        feed = {name: value.numpy() for name, value in input_dict_ort_values.items()}
-        return [OrtValue(result) for result in self.run(output_names, feed, run_options)]
+        """`run` from OrtValues to OrtValues."""
+        return [OrtValue(value) for value in self._run_values(output_names, input_dict_ort_values, [], run_options)]
+
+    def run_async(self, output_names: Iterable[str] | None, input_feed: Mapping[str, Any],
+                  callback: Callable[[list[Any], Any, str], None], user_data: Any,
+                  run_options: RunOptions | None = None) -> None:
+        """Runs on a thread of its own, then calls callback(outputs, user_data, error): the error is "" when all went well."""
+        self._open()
+
+        def work() -> None:
+            outputs, error = [], ""
+            try:
+                outputs = self.run(output_names, input_feed, run_options)
+            except FerryError as caught:
+                error = str(caught)
+            callback(outputs, user_data, error)
+
+        threading.Thread(target=work, name="ferry run_async").start()
 
     def io_binding(self) -> IOBinding:
+        """Inputs and outputs bound to memory ahead of a run."""
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+        """Runs with what is bound."""
         iobinding._run(run_options)
 
     def get_inputs(self) -> list[NodeArg]:
+        """What a run must be given."""
         return [NodeArg(*facts) for facts in self._open().inputs()]
 
     def get_outputs(self) -> list[NodeArg]:
+        """What a run gives."""
         return [NodeArg(*facts) for facts in self._open().outputs()]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
+        """Inputs for which the model has a default."""
         return [NodeArg(*facts) for facts in self._open().overridable()]
 
     def get_modelmeta(self) -> ModelMetadata:
+        """Who made the model, and what it says about itself."""
         return ModelMetadata(self._open().metadata())
 
     def get_session_options(self) -> SessionOptions:
@@ -227,19 +218,57 @@ class InferenceSession:
     def get_providers(self) -> list[str]:
         return [CPU]
 
-    def get_provider_options(self) -> dict[str, dict]:
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
         return {CPU: {}}
 
-    def set_providers(self, providers=None, provider_options=None) -> None:
-        _check_providers(providers)
+    def set_providers(self, providers: Sequence[Any] | None = None,
+                      provider_options: Sequence[dict[Any, Any]] | None = None) -> None:
+        """The CPU runs everything; another provider warns."""
+        _check_providers(providers, provider_options)
 
     def enable_fallback(self) -> None:
         """There is nothing to fall back from: the CPU runs everything."""
 
     disable_fallback = enable_fallback
 
+    def end_profiling(self) -> str:
+        """Writes the timeline of all runs so far and gives the file's name; "" when profiling is not enabled. It is Chrome
+        trace JSON: ui.perfetto.dev and chrome://tracing show it."""
+        if self._profile is None:
+            return ""
+        profile, self._profile = self._profile, None
+        now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
+        path = f"{self._options.profile_file_prefix}_{now}.json"
+        profile.write(path)
+        return path
+
+    def get_profiling_start_time_ns(self) -> int:
+        """When profiling began, on the clock of time.monotonic_ns."""
+        return 0 if self._profile is None else self._profile.start_ns()
+
+    def random_inputs(self, dimensions: Mapping[str, int] | None = None, seed: int = 1) -> dict[str, Any]:
+        """Inputs that fit the model, from a seed; named dimensions are 1 unless `dimensions` says otherwise.
+
+        >>> InferenceSession(example_model()).random_inputs({"batch": 4})["x"].shape
+        (4, 10)
+        """
+        return self._open().random_inputs(dict(dimensions or {}), seed)
+
+    def get_tuning_results(self) -> list[Any]:
+        """Nothing is tuned at run time."""
+        return []
+
+    def set_ep_dynamic_options(self, options: dict[str, str]) -> None:
+        """No effect: the CPU has no such options."""
+        warn_once("ep dynamic options", "the CPU has no options that change while a session is open: no effect")
+
+    def run_with_ortvaluevector(self, *_: Any) -> None:
+        """Refused: a call for onnxruntime's training; use run_with_iobinding."""
+        raise NotImplemented("run_with_ortvaluevector belongs to onnxruntime's training; use run_with_iobinding")
+
     def close(self) -> None:
-        """Lets go of the model; a later call says that the session is closed."""
+        """Lets go of the model; a later call says that the session is closed. Runs of other threads go on to their end."""
+        self.end_profiling()
         self._session = None
 
     def __enter__(self) -> "InferenceSession":
@@ -251,12 +280,64 @@ class InferenceSession:
     def __repr__(self) -> str:
         if self._session is None:
             return "InferenceSession(closed)"
-        ends = lambda args: ", ".join(f"{arg.name}: {arg.type}{arg.shape}" for arg in args)  # noqa: E731
+
+        def ends(args: list[NodeArg]) -> str:
+            return ", ".join(f"{arg.name}: {arg.type}{arg.shape}" for arg in args)
+
         return f"InferenceSession({ends(self.get_inputs())} -> {ends(self.get_outputs())})"
 
 
-def _check_providers(providers: Sequence[str | tuple[str, dict]] | None) -> None:
-    names = [provider if isinstance(provider, str) else provider[0] for provider in providers or [CPU]]
-    for name in names:
+def model_source(model: Any) -> str | bytes:
+    """A path, the bytes of a model, or anything that can be serialized to them (onnx.ModelProto)."""
+    if isinstance(model, bytes):
+        return model
+    if isinstance(model, (bytearray, memoryview)):
+        return bytes(model)
+    if hasattr(model, "SerializeToString"):
+        return model.SerializeToString()
+    return os.fsdecode(os.fspath(model))
+
+
+def _check_providers(providers: Sequence[Any] | None, provider_options: Sequence[dict[Any, Any]] | None) -> None:
+    if provider_options is not None and (providers is None or len(providers) != len(provider_options)):
+        raise ValueError("providers and provider_options must be lists of the same length")
+    options = list(provider_options or [])
+    for provider in providers or [CPU]:
+        name = provider if isinstance(provider, str) else provider[0]
+        options += [] if isinstance(provider, str) else [provider[1]]
         if name != CPU:
             warn_once("provider " + name, f"provider '{name}' is not available in this build; the model runs on the CPU")
+    for key in (key for given in options for key in given):
+        warn_once("provider option " + str(key), f"the provider option '{key}' is onnxruntime's own and has no effect in Ferry")
+
+
+def example_model() -> bytes:
+    """The bytes of a small network, for examples: y[batch, 3] from x[batch, 10].
+
+    >>> InferenceSession(example_model()).get_inputs()
+    [NodeArg(name='x', type='tensor(float)', shape=['batch', 10])]
+    """
+    weights = np.linspace(-1, 1, 30, dtype="<f4").tobytes()
+
+    def field(number: int, content: bytes | int) -> bytes:
+        if isinstance(content, int):
+            return bytes([number << 3, content])
+        return bytes([number << 3 | 2]) + _varint(len(content)) + content
+
+    def tensor_type(dim: int) -> bytes:
+        shape = field(1, field(2, b"batch")) + field(1, field(1, dim))
+        return field(1, field(1, 1) + field(2, shape))
+
+    node = field(1, b"x") + field(1, b"w") + field(2, b"y") + field(3, b"product") + field(4, b"MatMul")
+    w = field(1, 10) + field(1, 3) + field(2, 1) + field(8, b"w") + field(9, weights)
+    graph = (field(1, node) + field(2, b"example") + field(5, w) + field(11, field(1, b"x") + field(2, tensor_type(10)))
+             + field(12, field(1, b"y") + field(2, tensor_type(3))))
+    return field(1, 8) + field(2, b"ferry") + field(7, graph) + field(8, field(2, 13))
+
+
+def _varint(number: int) -> bytes:
+    out = b""
+    while number > 127:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])

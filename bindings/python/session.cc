@@ -1,0 +1,225 @@
+#include "engine/session.h"
+
+#include <pybind11/stl.h>
+
+#include "bindings.h"
+#include "convert.h"
+#include "doctor/random_input.h"
+#include "engine/profile.h"
+#include "interrupt.h"
+#include "onnx/reader.h"
+#include "value.h"
+
+namespace ferry::python {
+namespace {
+
+using CancelFlag = std::atomic<bool>;
+
+// Options as Python sets them: those of the engine, and values to take instead of initializers of the model.
+struct PyOptions : SessionOptions {
+  std::map<std::string, Value> initializers;
+};
+
+void ReplaceInitializers(Model& model, const std::map<std::string, Value>& values) {
+  for (const auto& [name, value] : values) {
+    StoredTensor* stored = nullptr;
+    for (StoredTensor& candidate : model.graph.initializers)
+      if (candidate.name == name) stored = &candidate;
+    if (!stored) Fail(ErrorCode::kInvalidArgument, "the model has no initializer '", Printable(name), "' to replace");
+    const Tensor& tensor = value.tensor();
+    if (tensor.dtype() != stored->dtype || tensor.shape().ToVector() != stored->dims)
+      Fail(ErrorCode::kInvalidArgument, "initializer '", Printable(name), "' is ", stored->dtype, Shape(stored->dims),
+           " and can't be replaced by ", tensor.dtype(), tensor.shape());
+    stored->tensor = tensor;
+    stored->storage = StoredTensor::Storage::kRaw;
+    stored->external = {};
+    stored->problem.clear();
+  }
+}
+
+// Whether a weight that another file holds is still missing after the given ones are put in.
+Model ReadForReplacing(const std::string& path, const std::map<std::string, Value>& values) {
+  try {
+    return ReadModel(path);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound && error.code() != ErrorCode::kIo) throw;
+  }
+  Model model = ReadModel(path, {.load_external = false, .folder = {}});
+  for (const StoredTensor& stored : model.graph.initializers)
+    if (stored.storage == StoredTensor::Storage::kExternal && !values.count(stored.name)) return ReadModel(path);
+  return model;
+}
+
+class PySession {
+ public:
+  PySession(const py::object& source, const PyOptions& options) {
+    if (py::isinstance<py::bytes>(source)) {
+      std::shared_ptr<const void> keep = KeepAlive(source);
+      std::string_view view = source.cast<std::string_view>();
+      py::gil_scoped_release unlocked;
+      Model model = ReadModelFromMemory({reinterpret_cast<const std::byte*>(view.data()), view.size()}, keep);
+      ReplaceInitializers(model, options.initializers);
+      session_ = Session::FromModel(std::move(model), options);
+    } else {
+      std::string path = source.cast<std::string>();
+      py::gil_scoped_release unlocked;
+      if (options.initializers.empty()) {
+        session_ = Session::Open(path, options);
+      } else {
+        Model model = ReadForReplacing(path, options.initializers);
+        ReplaceInitializers(model, options.initializers);
+        session_ = Session::FromModel(std::move(model), options);
+      }
+    }
+    for (const auto* list : {&session_->inputs(), &session_->overridable_inputs()})
+      for (const ValueInfo& info : *list) type_of_[info.name] = &info.type;
+  }
+
+  py::list Run(const py::object& names, const py::object& feeds, CancelFlag* cancel, Profile* profile) const {
+    std::vector<Value> results = RunFed(names, feeds, cancel, {.profile = profile});
+    py::list out(results.size());
+    for (size_t i = 0; i < results.size(); ++i) out[i] = ToPython(results[i]);
+    return out;
+  }
+
+  // Results stay values. `places` has one entry per result: a value whose memory it is to be written to, or None.
+  py::list RunBound(const py::object& names, const py::object& feeds, const py::list& places, CancelFlag* cancel,
+                    Profile* profile) const {
+    std::vector<std::optional<Tensor>> bound;
+    for (py::handle place : places)
+      bound.push_back(place.is_none() ? std::nullopt : std::optional(place.cast<const PyValue&>().value.tensor()));
+    RunOptions options{.profile = profile};
+    if (!bound.empty())
+      options.place_result = [&bound](size_t index, DType dtype, const Shape& shape) {
+        if (index >= bound.size() || !bound[index]) return Tensor();
+        const Tensor& there = *bound[index];
+        if (there.dtype() != dtype || there.shape() != shape)
+          Fail(ErrorCode::kInvalidArgument, "output ", index, " is bound to ", there.dtype(), there.shape(),
+               ", and the run gives ", dtype, shape);
+        return there;
+      };
+    std::vector<Value> results = RunFed(names, feeds, cancel, std::move(options));
+    py::list out(results.size());
+    for (size_t i = 0; i < results.size(); ++i) out[i] = py::cast(PyValue{results[i]});
+    return out;
+  }
+
+  const Session& session() const { return *session_; }
+
+ private:
+  std::vector<NamedValue> InputsOf(const py::object& feeds) const {
+    static const Type& unknown = Forever(Type{});
+    std::vector<NamedValue> inputs;
+    auto add = [&](py::handle key, py::handle object) {
+      if (!py::isinstance<py::str>(key))
+        Fail(ErrorCode::kInvalidArgument, "the keys of the inputs must be names, got ", std::string(py::repr(key)));
+      std::string name = key.cast<std::string>();
+      auto known = type_of_.find(name);
+      Value value = ToValue(object, known == type_of_.end() ? unknown : *known->second, name);
+      inputs.emplace_back(std::move(name), std::move(value));
+    };
+    if (py::isinstance<py::dict>(feeds)) {
+      for (auto [key, object] : py::reinterpret_borrow<py::dict>(feeds)) add(key, object);
+    } else {
+      for (py::handle key : feeds) add(key, feeds[key]);
+    }
+    return inputs;
+  }
+
+  std::vector<Value> RunFed(const py::object& names, const py::object& feeds, CancelFlag* cancel,
+                            RunOptions options) const {
+    std::vector<NamedValue> inputs = InputsOf(feeds);
+    std::vector<std::string> wanted;
+    if (!names.is_none()) wanted = names.cast<std::vector<std::string>>();
+    CancelFlag mine{false};
+    CancelFlag& flag = cancel ? *cancel : mine;
+    options.cancelled = &flag;
+    bool interrupted = false;
+    try {
+      InterruptGuard guard(flag);
+      py::gil_scoped_release unlocked;
+      return session_->Run(inputs, wanted, options);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kCancelled || PyErr_CheckSignals() == 0) throw;
+      interrupted = true;
+    }
+    // The caller asked to stop with Ctrl-C, not with his own flag.
+    if (interrupted) flag.store(false);
+    throw py::error_already_set();
+  }
+
+  std::shared_ptr<Session> session_;
+  std::unordered_map<std::string, const Type*> type_of_;
+};
+
+py::dict MetadataOf(const Model& model) {
+  py::dict custom;
+  for (const auto& [key, value] : model.metadata) custom[py::str(key)] = value;
+  py::dict out;
+  out["producer_name"] = model.producer_name;
+  out["graph_name"] = model.graph.name;
+  out["domain"] = model.domain;
+  out["description"] = model.doc;
+  out["graph_description"] = model.graph.doc;
+  out["version"] = model.model_version;
+  out["custom_metadata_map"] = custom;
+  return out;
+}
+
+}  // namespace
+
+py::list Describe(const std::vector<ValueInfo>& infos) {
+  py::list list;
+  for (const ValueInfo& info : infos) {
+    py::list shape;
+    const Type& tensor = info.type.kind == Type::Kind::kOptional && info.type.element ? *info.type.element : info.type;
+    if (tensor.shape)
+      for (const Dim& dim : *tensor.shape)
+        shape.append(dim.known()   ? py::object(py::int_(*dim.value))
+                     : dim.named() ? py::object(py::str(dim.symbol))
+                                   : py::none());
+    list.append(py::make_tuple(info.name, OnnxTypeName(info.type), shape));
+  }
+  return list;
+}
+
+void BindSession(py::module_& m) {
+  py::class_<PyOptions>(m, "Options")
+      .def(py::init<>())
+      .def_readwrite("threads", &PyOptions::threads)
+      .def_readwrite("optimize", &PyOptions::optimize)
+      .def_readwrite("max_iterations", &PyOptions::max_iterations)
+      .def_readwrite("free_dimensions", &PyOptions::free_dimensions)
+      .def("set_initializer", [](PyOptions& options, const std::string& name, const PyValue& value) {
+        options.initializers[name] = value.value;
+      });
+
+  py::class_<CancelFlag>(m, "CancelFlag")
+      .def(py::init([] { return std::make_unique<CancelFlag>(false); }))
+      .def("set", [](CancelFlag& flag, bool value) { flag.store(value); })
+      .def("get", [](const CancelFlag& flag) { return flag.load(); });
+
+  py::class_<Profile>(m, "Profile")
+      .def(py::init<>())
+      .def("write", &Profile::Write, py::call_guard<py::gil_scoped_release>())
+      .def("start_ns", &Profile::start_ns)
+      .def("__len__", &Profile::size);
+
+  py::class_<PySession>(m, "Session")
+      .def(py::init<py::object, const PyOptions&>())
+      .def("run", &PySession::Run)
+      .def("run_bound", &PySession::RunBound)
+      .def("inputs", [](const PySession& s) { return Describe(s.session().inputs()); })
+      .def("outputs", [](const PySession& s) { return Describe(s.session().outputs()); })
+      .def("overridable", [](const PySession& s) { return Describe(s.session().overridable_inputs()); })
+      .def("metadata", [](const PySession& s) { return MetadataOf(s.session().model()); })
+      .def("threads", [](const PySession& s) { return s.session().threads(); })
+      .def("random_inputs", [](const PySession& s, std::map<std::string, int64_t> dimensions, uint64_t seed) {
+        py::dict out;
+        for (const NamedValue& input : MakeRandomInputs(s.session(), {seed, std::move(dimensions)}))
+          out[py::str(input.first)] = ToPython(input.second);
+        return out;
+      });
+}
+
+}  // namespace ferry::python

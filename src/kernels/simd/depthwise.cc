@@ -15,41 +15,54 @@ struct Tile {
   float* y;
   const float* residual;
   int pixels;  // that are really there
+  int64_t first_channel, last_channel;
   Limits limits;
 };
 
-// kDirect: no pixel of the tile is padding, so that they lie at equal distances and need no pointers.
-template <bool kDirect>
-HWY_INLINE void Accumulate(const Tile& tile, int64_t channel, Floats (&sums)[kDepthwisePixels]) {
-  const FloatTag d;
-  const DepthwiseConv& conv = tile.conv;
-  const int64_t stride = conv.stride_x, pixel = stride * conv.channels;
-  for (int64_t ky = tile.first_y; ky < tile.last_y; ++ky) {
-    const float* HWY_RESTRICT weights = conv.weights + ky * conv.kernel_width * conv.channels + channel;
-    const float* const* HWY_RESTRICT taps = tile.columns + ky * tile.line;
-    for (int64_t kx = 0; kx < conv.kernel_width; ++kx) {
-      const Floats weight = hn::LoadU(d, weights);
-      if constexpr (kDirect) {
-        const float* HWY_RESTRICT from = taps[0] + channel;
-        HWY_UNROLL(8)
-        for (int t = 0; t < kDepthwisePixels; ++t) sums[t] =
-            hn::MulAdd(weight, hn::LoadU(d, from + t * pixel), sums[t]);
-      } else {
-        HWY_UNROLL(8)
-        for (int t = 0; t < kDepthwisePixels; ++t) sums[t] =
-            hn::MulAdd(weight, hn::LoadU(d, taps[t * stride] + channel), sums[t]);
+// Every pixel is loaded once for all taps that read it. kWidth and kStride are those of the kernel along the row,
+// without dilation.
+template <int kWidth, int kStride>
+struct Known {
+  static HWY_INLINE void Accumulate(const Tile& tile, int64_t channel, Floats (&sums)[kDepthwisePixels]) {
+    const FloatTag d;
+    const int64_t channels = tile.conv.channels;
+    const float* HWY_RESTRICT weights = tile.conv.weights + tile.first_y * kWidth * channels + channel;
+    const float* const* HWY_RESTRICT line = tile.columns + tile.first_y * tile.line;
+    for (int64_t ky = tile.first_y; ky < tile.last_y; ++ky, line += tile.line, weights += kWidth * channels) {
+      Floats taps[kWidth];
+      HWY_UNROLL(8) for (int kx = 0; kx < kWidth; ++kx) taps[kx] = hn::LoadU(d, weights + kx * channels);
+      HWY_UNROLL(32) for (int at = 0; at < (kDepthwisePixels - 1) * kStride + kWidth; ++at) {
+        const Floats pixel = hn::LoadU(d, line[at] + channel);
+        HWY_UNROLL(8) for (int kx = 0; kx < kWidth; ++kx) {
+          const int t = (at - kx) / kStride;
+          if (at >= kx && t * kStride == at - kx && t < kDepthwisePixels)
+            sums[t] = hn::MulAdd(taps[kx], pixel, sums[t]);
+        }
       }
-      weights += conv.channels;
-      taps += conv.dilation_x;
     }
   }
-}
+};
+
+struct Any {
+  static HWY_INLINE void Accumulate(const Tile& tile, int64_t channel, Floats (&sums)[kDepthwisePixels]) {
+    const FloatTag d;
+    const DepthwiseConv& conv = tile.conv;
+    for (int64_t ky = tile.first_y; ky < tile.last_y; ++ky)
+      for (int64_t kx = 0; kx < conv.kernel_width; ++kx) {
+        const Floats weight = hn::LoadU(d, conv.weights + (ky * conv.kernel_width + kx) * conv.channels + channel);
+        const float* const* HWY_RESTRICT taps = tile.columns + ky * tile.line + kx * conv.dilation_x;
+        HWY_UNROLL(8)
+        for (int t = 0; t < kDepthwisePixels; ++t)
+          sums[t] = hn::MulAdd(weight, hn::LoadU(d, taps[t * conv.stride_x] + channel), sums[t]);
+      }
+  }
+};
 
 // The last channels when they do not fill a vector: one pixel at a time, nothing read beyond the end.
 void RunRest(const Tile& tile, int64_t channel) {
   const FloatTag d;
   const DepthwiseConv& conv = tile.conv;
-  const FloatMask mask = hn::FirstN(d, static_cast<size_t>(conv.channels - channel));
+  const FloatMask mask = hn::FirstN(d, static_cast<size_t>(tile.last_channel - channel));
   for (int t = 0; t < tile.pixels; ++t) {
     Floats sum = conv.bias ? hn::MaskedLoad(mask, d, conv.bias + channel) : hn::Zero(d);
     for (int64_t ky = tile.first_y; ky < tile.last_y; ++ky)
@@ -64,28 +77,47 @@ void RunRest(const Tile& tile, int64_t channel) {
   }
 }
 
-template <bool kDirect>
+template <class Window>
 void RunTile(const Tile& tile) {
   const FloatTag d;
   const DepthwiseConv& conv = tile.conv;
+  const Limits limits = tile.limits;
+  const int64_t channels = conv.channels;
   constexpr int64_t kStep = static_cast<int64_t>(kLanes);
-  int64_t channel = 0;
-  while (channel + kStep <= conv.channels) {
+  int64_t channel = tile.first_channel;
+  while (channel + kStep <= tile.last_channel) {
     const Floats bias = conv.bias ? hn::LoadU(d, conv.bias + channel) : hn::Zero(d);
     Floats sums[kDepthwisePixels];
     HWY_UNROLL(8) for (int t = 0; t < kDepthwisePixels; ++t) sums[t] = bias;
-    Accumulate<kDirect>(tile, channel, sums);
-    for (int t = 0; t < kDepthwisePixels; ++t) {
-      if (t >= tile.pixels) break;
-      int64_t at = t * conv.channels + channel;
-      if (tile.residual) sums[t] = hn::Add(sums[t], hn::LoadU(d, tile.residual + at));
-      hn::StoreU(tile.limits.Apply(sums[t]), d, tile.y + at);
+    Window::Accumulate(tile, channel, sums);
+    float* y = tile.y + channel;
+    if (!tile.residual && tile.pixels == kDepthwisePixels) {
+      HWY_UNROLL(8) for (int t = 0; t < kDepthwisePixels; ++t, y += channels) hn::StoreU(limits.Apply(sums[t]), d, y);
+    } else {
+      const float* residual = tile.residual ? tile.residual + channel : nullptr;
+      HWY_UNROLL(8) for (int t = 0; t < kDepthwisePixels; ++t, y += channels) {
+        if (t >= tile.pixels) break;
+        if (residual) sums[t] = hn::Add(sums[t], hn::LoadU(d, residual + t * channels));
+        hn::StoreU(limits.Apply(sums[t]), d, y);
+      }
     }
     channel += kStep;
     // The last vector may overlap the one before, except where a residual would be read again after it was replaced.
-    if (channel < conv.channels && channel + kStep > conv.channels && !tile.residual) channel = conv.channels - kStep;
+    bool overlap = channel < tile.last_channel && channel + kStep > tile.last_channel && !tile.residual;
+    if (overlap) channel = tile.last_channel - kStep;
   }
-  if (channel < conv.channels) RunRest(tile, channel);
+  if (channel < tile.last_channel) RunRest(tile, channel);
+}
+
+void (*ChooseTile(const DepthwiseConv& conv))(const Tile&) {
+  if (conv.dilation_x != 1 || conv.stride_x > 2) return RunTile<Any>;
+  bool step = conv.stride_x == 2;
+  switch (conv.kernel_width) {
+    case 3: return step ? RunTile<Known<3, 2>> : RunTile<Known<3, 1>>;
+    case 5: return step ? RunTile<Known<5, 2>> : RunTile<Known<5, 1>>;
+    case 7: return step ? RunTile<Any> : RunTile<Known<7, 1>>;
+    default: return RunTile<Any>;
+  }
 }
 
 // Fills the pointers of one output row.
@@ -103,37 +135,50 @@ void PointAtRow(const DepthwiseConv& conv, int64_t top, int64_t first_y, int64_t
 
 }  // namespace
 
+// Channels that are worked on together. While an image is in the second-level cache, the rows under the kernel should
+// be in the first; a larger one is best read in order.
+static int64_t BlockChannels(const DepthwiseConv& conv, int64_t line) {
+  constexpr int64_t kFirst = 24 * 1024, kSecond = 256 * 1024, kLeast = 64;
+  if (conv.height * conv.width * conv.channels * 4 > kSecond) return conv.channels;
+  int64_t fit = kFirst / 4 / (conv.kernel_height * line) / kLeast * kLeast;
+  return fit < kLeast ? kLeast : fit;
+}
+
 void Depthwise(const DepthwiseConv& conv, int64_t first, int64_t last, const float** columns) {
   const int64_t tiles = (conv.out_width + kDepthwisePixels - 1) / kDepthwisePixels;
   const int64_t reach = (conv.kernel_width - 1) * conv.dilation_x;
   const int64_t line = (tiles * kDepthwisePixels - 1) * conv.stride_x + reach + 1;
-  for (int64_t row = first; row < last; ++row) {
-    int64_t top = row * conv.stride_y - conv.pad_top;
-    int64_t first_y = top >= 0 ? 0 : (-top + conv.dilation_y - 1) / conv.dilation_y;
-    int64_t last_y = top >= conv.height ? 0 : (conv.height - 1 - top) / conv.dilation_y + 1;
-    if (last_y > conv.kernel_height) last_y = conv.kernel_height;
-    if (last_y < first_y) last_y = first_y;
-    PointAtRow(conv, top, first_y, last_y, line, columns);
-    float* y = conv.y + row * conv.out_width * conv.channels;
-    for (int64_t tile_index = 0; tile_index < tiles; ++tile_index) {
-      int64_t pixel = tile_index * kDepthwisePixels;
-      int64_t left = pixel * conv.stride_x - conv.pad_left;
-      int64_t there = conv.out_width - pixel;
-      Tile tile{conv,
-                columns + pixel * conv.stride_x,
-                line,
-                first_y,
-                last_y,
-                y + pixel * conv.channels,
-                nullptr,
-                static_cast<int>(there < kDepthwisePixels ? there : kDepthwisePixels),
-                Limits(conv.activation)};
-      if (conv.residual) tile.residual = conv.residual + (row * conv.out_width + pixel) * conv.channels;
-      if (left >= 0 && left + (kDepthwisePixels - 1) * conv.stride_x + reach < conv.width)
-        RunTile<true>(tile);
-      else
-        RunTile<false>(tile);
-      if (!IsLimit(conv.activation.kind)) ActivateSpan(conv.activation, tile.y, tile.pixels * conv.channels);
+  const int64_t block = BlockChannels(conv, line);
+  void (*const run_tile)(const Tile&) = ChooseTile(conv);
+  for (int64_t channel = 0; channel < conv.channels; channel += block) {
+    const int64_t end = conv.channels - channel < block ? conv.channels : channel + block;
+    for (int64_t row = first; row < last; ++row) {
+      int64_t top = row * conv.stride_y - conv.pad_top;
+      int64_t first_y = top >= 0 ? 0 : (-top + conv.dilation_y - 1) / conv.dilation_y;
+      int64_t last_y = top >= conv.height ? 0 : (conv.height - 1 - top) / conv.dilation_y + 1;
+      if (last_y > conv.kernel_height) last_y = conv.kernel_height;
+      if (last_y < first_y) last_y = first_y;
+      PointAtRow(conv, top, first_y, last_y, line, columns);
+      for (int64_t pixel = 0; pixel < conv.out_width; pixel += kDepthwisePixels) {
+        int64_t there = conv.out_width - pixel;
+        int64_t offset = (row * conv.out_width + pixel) * conv.channels;
+        Tile tile{conv,
+                  columns + pixel * conv.stride_x,
+                  line,
+                  first_y,
+                  last_y,
+                  conv.y + offset,
+                  nullptr,
+                  static_cast<int>(there < kDepthwisePixels ? there : kDepthwisePixels),
+                  channel,
+                  end,
+                  Limits(conv.activation)};
+        if (conv.residual) tile.residual = conv.residual + offset;
+        run_tile(tile);
+        if (IsLimit(conv.activation.kind)) continue;
+        for (int t = 0; t < tile.pixels; ++t)
+          ActivateSpan(conv.activation, tile.y + t * conv.channels + channel, end - channel);
+      }
     }
   }
 }

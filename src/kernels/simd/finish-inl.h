@@ -16,11 +16,8 @@ struct Limits {
     low = hn::Set(d, clip ? activation.alpha : activation.kind == ActivationKind::kRelu ? 0.0f : -infinity);
     high = hn::Set(d, clip ? activation.beta : infinity);
   }
-  // NaN stays NaN.
-  HWY_INLINE Floats Apply(Floats x) const {
-    Floats raised = hn::IfThenElse(hn::Lt(x, low), low, x);
-    return hn::IfThenElse(hn::Gt(raised, high), high, raised);
-  }
+  // NaN stays NaN: where one operand is NaN, x86 answers with the second one and others with NaN.
+  HWY_INLINE Floats Apply(Floats x) const { return hn::Min(high, hn::Max(low, x)); }
 };
 
 static HWY_INLINE bool IsLimit(ActivationKind kind) {

@@ -1,5 +1,5 @@
 #include "kernels/packed_gemm.h"
-#include "kernels/simd/activation-inl.h"
+#include "kernels/simd/finish-inl.h"
 
 namespace ferry::FERRY_ISA {
 namespace {
@@ -16,8 +16,10 @@ struct Tile {
   int64_t row_count;  // stride between taps in `rows`
   int64_t taps, depth;
   int64_t offset;
-  const float* b;      // first vector of this tile's columns
-  int64_t b_stride;    // panel width
+  const float* b;     // first vector of this tile's columns
+  const char* ahead;  // what to fetch of the panel that comes next, and how many bytes of it for each depth
+  int64_t ahead_step;
+  int64_t b_stride;  // panel width
   float* c;
   int64_t c_stride;
   int64_t columns;  // that are really there, at most kVectors · kLanes
@@ -32,6 +34,7 @@ template <int kRows, int kVectors>
 HWY_INLINE void Accumulate(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
   const FloatTag d;
   const float* HWY_RESTRICT b = tile.b;
+  const char* ahead = tile.ahead;
   for (int64_t tap = 0; tap < tile.taps; ++tap) {
     const float* HWY_RESTRICT a[kRows];
     HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) a[i] = tile.rows[tap * tile.row_count + i] + tile.offset;
@@ -39,6 +42,10 @@ HWY_INLINE void Accumulate(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
       Floats column[kVectors];
       HWY_UNROLL(4) for (int v = 0; v < kVectors; ++v) column[v] = hn::LoadU(d, b + v * static_cast<int>(kLanes));
       b += tile.b_stride;
+      if constexpr (kVectors > 1) {
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += tile.ahead_step;
+      }
       HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) {
         Floats element = hn::Set(d, a[i][k]);
         HWY_UNROLL(4) for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::MulAdd(element, column[v], acc[i][v]);
@@ -47,30 +54,55 @@ HWY_INLINE void Accumulate(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
   }
 }
 
-template <ActivationKind kKind, int kRows, int kVectors>
-HWY_INLINE void Finish(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
+// All columns of the tile are there.
+template <int kRows, int kVectors>
+HWY_INLINE void FinishWhole(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
   const FloatTag d;
-  const Floats alpha = hn::Set(d, tile.activation.alpha), beta = hn::Set(d, tile.activation.beta);
+  const Limits limits(tile.activation);
+  if (tile.bias) {
+    HWY_UNROLL(4) for (int v = 0; v < kVectors; ++v) {
+      const Floats bias = hn::LoadU(d, tile.bias + v * static_cast<int>(kLanes));
+      HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) acc[i][v] = hn::Add(acc[i][v], bias);
+    }
+  }
+  if (tile.activate_first) {
+    HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) {
+      HWY_UNROLL(4) for (int v = 0; v < kVectors; ++v) acc[i][v] = limits.Apply(acc[i][v]);
+    }
+  }
+  if (tile.residual) {
+    HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) {
+      const float* from = tile.residual + i * tile.residual_stride;
+      HWY_UNROLL(4)
+      for (int v = 0; v < kVectors; ++v) acc[i][v] =
+          hn::Add(acc[i][v], hn::LoadU(d, from + v * static_cast<int>(kLanes)));
+    }
+  }
+  HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) {
+    float* to = tile.c + i * tile.c_stride;
+    HWY_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v)
+        hn::StoreU(tile.activate_first ? acc[i][v] : limits.Apply(acc[i][v]), d, to + v * static_cast<int>(kLanes));
+  }
+}
+
+// Some columns of the last vector are beyond the edge.
+template <int kRows, int kVectors>
+HWY_INLINE void FinishEdge(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
+  const FloatTag d;
+  const Limits limits(tile.activation);
   for (int v = 0; v < kVectors; ++v) {
-    int64_t first = v * static_cast<int64_t>(kLanes);
-    if (first >= tile.columns) break;
-    int64_t count = tile.columns - first;
-    bool whole = count >= static_cast<int64_t>(kLanes);
-    FloatMask mask = hn::FirstN(d, static_cast<size_t>(whole ? static_cast<int64_t>(kLanes) : count));
-    Floats bias = !tile.bias ? hn::Zero(d) : whole ? hn::LoadU(d, tile.bias + first) : hn::MaskedLoad(mask, d, tile.bias + first);
+    int64_t first = v * static_cast<int64_t>(kLanes), count = tile.columns - first;
+    if (count <= 0) break;
+    const FloatMask mask =
+        hn::FirstN(d, static_cast<size_t>(count < static_cast<int64_t>(kLanes) ? count : static_cast<int64_t>(kLanes)));
+    const Floats bias = tile.bias ? hn::MaskedLoad(mask, d, tile.bias + first) : hn::Zero(d);
     for (int i = 0; i < kRows; ++i) {
       Floats x = hn::Add(acc[i][v], bias);
-      float* to = tile.c + i * tile.c_stride + first;
-      if (tile.activate_first) x = Activate<kKind>(x, alpha, beta);
-      if (tile.residual) {
-        const float* from = tile.residual + i * tile.residual_stride + first;
-        x = hn::Add(x, whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from));
-      }
-      if (!tile.activate_first) x = Activate<kKind>(x, alpha, beta);
-      if (whole)
-        hn::StoreU(x, d, to);
-      else
-        hn::BlendedStore(x, mask, d, to);
+      if (tile.activate_first) x = limits.Apply(x);
+      if (tile.residual) x = hn::Add(x, hn::MaskedLoad(mask, d, tile.residual + i * tile.residual_stride + first));
+      if (!tile.activate_first) x = limits.Apply(x);
+      hn::BlendedStore(x, mask, d, tile.c + i * tile.c_stride + first);
     }
   }
 }
@@ -84,11 +116,10 @@ HWY_NOINLINE void RunTile(const Tile& tile) {
   Accumulate<kRows, kVectors>(tile, acc);
   // The cheap activations are applied here; the others in a second pass over the finished rows (see Gathered), which
   // keeps this function, compiled for every number of rows, small.
-  switch (tile.activation.kind) {
-    case ActivationKind::kRelu: return Finish<ActivationKind::kRelu>(tile, acc);
-    case ActivationKind::kClip: return Finish<ActivationKind::kClip>(tile, acc);
-    default: return Finish<ActivationKind::kNone>(tile, acc);
-  }
+  if (tile.columns == kVectors * static_cast<int64_t>(kLanes))
+    FinishWhole<kRows, kVectors>(tile, acc);
+  else
+    FinishEdge<kRows, kVectors>(tile, acc);
 }
 
 template <int kVectors>
@@ -118,72 +149,69 @@ void RunRows(int rows, const Tile& tile) {
   }
 }
 
-bool IsCheap(ActivationKind kind) {
-  return kind == ActivationKind::kNone || kind == ActivationKind::kRelu || kind == ActivationKind::kClip;
-}
-
 // Applies an expensive activation (and a residual that comes after it) to finished rows while they are in cache.
 void ActivateRows(const GatheredGemm& gemm, int64_t first_row, int64_t rows, int64_t first_column, int64_t columns) {
-  const FloatTag d;
   const GemmEpilogue& epilogue = gemm.epilogue;
-  WithActivation(epilogue.activation.kind, [&]<ActivationKind kKind>() {
-    const Floats alpha = hn::Set(d, epilogue.activation.alpha), beta = hn::Set(d, epilogue.activation.beta);
-    for (int64_t i = first_row; i < first_row + rows; ++i) {
-      float* c = gemm.c + i * gemm.c_stride + first_column;
-      const float* residual = epilogue.residual && epilogue.activate_first
-                                  ? epilogue.residual + i * epilogue.residual_stride + first_column
-                                  : nullptr;
-      for (int64_t n = 0; n < columns; n += static_cast<int64_t>(kLanes)) {
-        bool whole = columns - n >= static_cast<int64_t>(kLanes);
-        FloatMask mask = hn::FirstN(d, static_cast<size_t>(whole ? static_cast<int64_t>(kLanes) : columns - n));
-        Floats x = whole ? hn::LoadU(d, c + n) : hn::MaskedLoad(mask, d, c + n);
-        x = Activate<kKind>(x, alpha, beta);
-        if (residual) x = hn::Add(x, whole ? hn::LoadU(d, residual + n) : hn::MaskedLoad(mask, d, residual + n));
-        if (whole)
-          hn::StoreU(x, d, c + n);
-        else
-          hn::BlendedStore(x, mask, d, c + n);
-      }
-    }
-  });
-}
-
-void Gathered(const GatheredGemm& gemm) {
-  const GemmEpilogue& epilogue = gemm.epilogue;
-  bool second_pass = !IsCheap(epilogue.activation.kind);
-  int64_t total_depth = gemm.taps * gemm.depth;
-  const float* panel = gemm.packed;
-  for (int64_t first = 0; first < gemm.columns; first += ferry::kPanelWidth) {
-    int64_t left = gemm.columns - first;
-    int64_t width = left > ferry::kPanelWidth / 2 ? ferry::kPanelWidth : ferry::kPanelWidth / 2;
-    int64_t step_rows = left <= static_cast<int64_t>(kLanes) ? kNarrowTileRows : kTileRows;
-    for (int64_t row = 0; row < gemm.row_count; row += step_rows) {
-      int rows = static_cast<int>(gemm.row_count - row < step_rows ? gemm.row_count - row : step_rows);
-      Tile tile{gemm.rows + row, gemm.row_count, gemm.taps, gemm.depth, gemm.offset, panel, width, nullptr, gemm.c_stride, 0,
-                nullptr, nullptr, epilogue.residual_stride, {}, epilogue.activate_first};
-      tile.activation = second_pass ? Activation{} : epilogue.activation;
-      int64_t step = kTileVectors * static_cast<int64_t>(kLanes);
-      for (int64_t offset = 0; offset < width && first + offset < gemm.columns; offset += step) {
-        int64_t column = first + offset;
-        tile.b = panel + offset;
-        tile.c = gemm.c + row * gemm.c_stride + column;
-        tile.columns = gemm.columns - column < step ? gemm.columns - column : step;
-        tile.bias = epilogue.bias ? epilogue.bias + column : nullptr;
-        bool residual_now = epilogue.residual && !(second_pass && epilogue.activate_first);
-        tile.residual = residual_now ? epilogue.residual + row * epilogue.residual_stride + column : nullptr;
-        if (kTileVectors == 2 && tile.columns > static_cast<int64_t>(kLanes))
-          RunRows<2>(rows, tile);
-        else
-          RunRows<1>(rows, tile);
-      }
-      if (second_pass) ActivateRows(gemm, row, rows, first, left < ferry::kPanelWidth ? left : ferry::kPanelWidth);
-    }
-    panel += total_depth * width;
+  for (int64_t i = first_row; i < first_row + rows; ++i) {
+    float* c = gemm.c + i * gemm.c_stride + first_column;
+    ActivateSpan(epilogue.activation, c, columns);
+    if (!epilogue.residual || !epilogue.activate_first) continue;
+    const float* residual = epilogue.residual + i * epilogue.residual_stride + first_column;
+    for (int64_t n = 0; n < columns; ++n) c[n] += residual[n];
   }
 }
 
-void Plain(const float* a, int64_t a_stride, int64_t rows, int64_t depth, const float* packed, int64_t columns, float* c,
-           int64_t c_stride, const GemmEpilogue& epilogue) {
+// One panel of columns for all rows, in tiles of nearly equal height.
+void RunPanel(const GatheredGemm& gemm, const float* panel, int64_t width, int64_t first, bool second_pass) {
+  const GemmEpilogue& epilogue = gemm.epilogue;
+  constexpr int64_t kStep = kTileVectors * static_cast<int64_t>(kLanes);
+  const int64_t left = gemm.columns - first, columns = left < width ? left : width;
+  const int64_t most_rows = left <= static_cast<int64_t>(kLanes) ? kNarrowTileRows : kTileRows;
+  const int64_t tiles = (gemm.row_count + most_rows - 1) / most_rows;
+  const int64_t depth = gemm.taps * gemm.depth;
+  Tile tile{};
+  tile.row_count = gemm.row_count, tile.taps = gemm.taps, tile.depth = gemm.depth, tile.offset = gemm.offset;
+  tile.b_stride = width, tile.c_stride = gemm.c_stride, tile.residual_stride = epilogue.residual_stride;
+  tile.activation = second_pass ? Activation{} : epilogue.activation;
+  tile.activate_first = epilogue.activate_first;
+  // The next panel is fetched evenly while this one is in use: weights mostly come from memory.
+  const int64_t calls = tiles * ((columns + kStep - 1) / kStep);
+  tile.ahead = reinterpret_cast<const char*>(panel + depth * width);
+  tile.ahead_step = width * static_cast<int64_t>(sizeof(float)) / calls;
+  const bool residual_now = epilogue.residual && !(second_pass && epilogue.activate_first);
+  for (int64_t index = 0, row = 0; index < tiles; ++index) {
+    int64_t rows = gemm.row_count / tiles + (index < gemm.row_count % tiles);
+    tile.rows = gemm.rows + row;
+    for (int64_t offset = 0; offset < columns; offset += kStep) {
+      tile.b = panel + offset;
+      tile.c = gemm.c + row * gemm.c_stride + first + offset;
+      tile.columns = columns - offset < kStep ? columns - offset : kStep;
+      tile.bias = epilogue.bias ? epilogue.bias + first + offset : nullptr;
+      tile.residual = residual_now ? epilogue.residual + row * epilogue.residual_stride + first + offset : nullptr;
+      if (kTileVectors == 2 && tile.columns > static_cast<int64_t>(kLanes))
+        RunRows<2>(static_cast<int>(rows), tile);
+      else
+        RunRows<1>(static_cast<int>(rows), tile);
+      tile.ahead += tile.ahead_step * depth;
+    }
+    if (second_pass) ActivateRows(gemm, row, rows, first, columns);
+    row += rows;
+  }
+}
+
+void Gathered(const GatheredGemm& gemm) {
+  if (gemm.row_count == 0) return;
+  const bool second_pass = !IsLimit(gemm.epilogue.activation.kind);
+  const float* panel = gemm.packed;
+  for (int64_t first = 0; first < gemm.columns; first += ferry::kPanelWidth) {
+    int64_t width = gemm.columns - first > ferry::kPanelWidth / 2 ? ferry::kPanelWidth : ferry::kPanelWidth / 2;
+    RunPanel(gemm, panel, width, first, second_pass);
+    panel += gemm.taps * gemm.depth * width;
+  }
+}
+
+void Plain(const float* a, int64_t a_stride, int64_t rows, int64_t depth, const float* packed, int64_t columns,
+           float* c, int64_t c_stride, const GemmEpilogue& epilogue) {
   // Rows are taken in blocks whose part of A stays in the second-level cache while all panels of B pass by.
   constexpr int64_t kBlockRows = 9 * kTileRows;
   const float* pointers[kBlockRows];

@@ -11,7 +11,8 @@
 namespace ferry::torch {
 namespace {
 
-constexpr size_t kMergedBytes = 256;       // larger constants are compared by nobody
+constexpr size_t kMergedBytes = 256;  // larger constants are compared by nobody
+constexpr int64_t kMovedElements = int64_t{1} << 28;
 constexpr int64_t kFoldedElements = 4096;  // larger results are left to constant folding of the whole model
 
 void AppendRaw(std::string& key, const void* data, size_t bytes) { key.append(static_cast<const char*>(data), bytes); }
@@ -33,6 +34,13 @@ bool AppendAttribute(std::string& key, const Attribute& attribute) {
   }
   key.push_back(';');
   return true;
+}
+
+// Operators that lay weights out differently and make no more of them: worth doing once, at any size.
+bool OnlyMoves(std::string_view op_type) {
+  static constexpr std::string_view kMovers[] = {"Transpose", "Reshape", "Squeeze", "Unsqueeze",
+                                                 "Slice",     "Concat",  "Split"};
+  return std::find(std::begin(kMovers), std::end(kMovers), op_type) != std::end(kMovers);
 }
 
 // Empty when the node is not one to be shared.
@@ -137,7 +145,10 @@ Operands Emitter::EmitMany(std::string_view op_type, Operands inputs, Attributes
   bool from_weights =
       std::any_of(inputs.begin(), inputs.end(), [](const Operand& o) { return o && o.record()->is_weight; });
   InferOptions options;
-  options.largest_computed = from_weights && !folds_weights ? -1 : kFoldedElements;
+  options.largest_computed = !from_weights                         ? kFoldedElements
+                             : folds_weights && OnlyMoves(op_type) ? kMovedElements
+                             : folds_weights                       ? kFoldedElements
+                                                                   : -1;
   std::vector<ValueFacts> facts = InferNode(
       node, [&](const std::string& name) { return &inputs[std::stoul(name)].facts(); }, options);
 

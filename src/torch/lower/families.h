@@ -21,5 +21,13 @@ std::span<const Rule> NormalizationRules();
 std::span<const Rule> PoolingRules();
 std::span<const Rule> ReductionRules();
 std::span<const Rule> IndexRules();
+std::span<const Rule> PaddingRules();
+std::span<const Rule> AttentionRules();
+std::span<const Rule> RecurrentRules();
+std::span<const Rule> ControlFlowRules();
+std::span<const Rule> ResampleRules();
+std::span<const Rule> SortingRules();
+std::span<const Rule> LossRules();
+std::span<const Rule> DifferenceRules();
 
 }  // namespace ferry::torch

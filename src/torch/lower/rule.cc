@@ -11,8 +11,10 @@ namespace {
 
 using Table = std::span<const Rule> (*)();
 constexpr Table kTables[] = {
-    SymbolRules, PointwiseRules, ComparisonRules,  ActivationRules,    CreationRules, ViewRules,      SliceRules,
-    JoinRules,   MatrixRules,    ConvolutionRules, NormalizationRules, PoolingRules,  ReductionRules, IndexRules,
+    SymbolRules,    PointwiseRules, ComparisonRules, ActivationRules,  CreationRules,      ViewRules,
+    SliceRules,     JoinRules,      MatrixRules,     ConvolutionRules, NormalizationRules, PoolingRules,
+    ReductionRules, IndexRules,     PaddingRules,    AttentionRules,   RecurrentRules,     ControlFlowRules,
+    ResampleRules,  SortingRules,   LossRules,       DifferenceRules,
 };
 
 // Other names that PyTorch has for the same operator with the same parameters.

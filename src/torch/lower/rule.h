@@ -31,7 +31,8 @@ struct Rule {
   std::string_view signature;
   Result (*lower)(Call&);
   RuleKind kind = RuleKind::kPlain;
-  bool takes_complex = false;  // else a complex argument is refused
+  bool takes_complex = false;   // else a complex argument is refused
+  size_t described = SIZE_MAX;  // of how many results the program's own description is right
 };
 inline constexpr bool kComplexToo = true;
 

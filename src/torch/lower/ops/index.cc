@@ -324,8 +324,11 @@ Result MaskedScatter(Call& c) {
   return c.b.Where(mask, taken, x);
 }
 Operand NonzeroOf(Call& c, const Operand& x) {
-  // Of a scalar: one empty index when it is not zero.
-  if (x.rank() == 0) c.Unsupported("the places of a scalar have no dimension");
+  if (x.rank() == 0) {
+    // One place without coordinates when it is not zero, else none.
+    Operand found = c.b.Reshape(c.b.Cast(c.b.Cast(x, DType::kBool), DType::kInt64), {1});
+    return c.b.Fill(0, DType::kInt64, c.b.Concat({found, c.b.Ints({0})}, 0));
+  }
   return c.b.SwapAxes(c.b.Emit("NonZero", {x}), 0, 1);
 }
 Result Nonzero(Call& c) { return NonzeroOf(c, c.Tensor(0)); }

@@ -60,12 +60,13 @@ Operand NormalizeChannels(Call& c, const Operand& x, const Operand& weight, cons
 struct Normalized {
   Operand y, mean, inverse_deviation;
 };
-// Arguments: input, weight, bias, running_mean, running_var, training, momentum, eps from `first` on.
+// Arguments: input, weight, bias, running_mean, running_var …
 Normalized BatchNormOf(Call& c, bool training, double eps) {
   Operand x = c.Tensor(0), mean = c.MaybeTensor(3), variance = c.MaybeTensor(4);
   // Without running statistics a module uses those of the batch in inference, too.
   if (training && mean && variance && !KeepsTraining(c, "this batch norm uses the statistics of the batch"))
     training = false;
+  if (x.static_shape() && x.static_shape()->ElementCount() == 0) return {x, {}, {}};
   if (!training) {
     if (!mean || !variance) c.Unsupported("batch norm for inference has no running statistics");
     return {NormalizeChannels(c, x, c.MaybeTensor(1), c.MaybeTensor(2), mean, variance, eps), {}, {}};

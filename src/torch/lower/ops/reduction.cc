@@ -166,15 +166,8 @@ Result LogSumExp(Call& c) {
   return c.b.Squeeze(result, dropped);
 }
 
-Operand NormOf(Call& c, Operand x, double order, const std::vector<int64_t>& axes, bool keep_dims) {
-  x = x.is_complex() ? MagnitudeOf(c.b, x) : c.b.ToFloat(x);
-  if (order == 0) return c.b.Reduce("ReduceSum", c.b.CastLike(c.b.Not(c.b.Equal(x, 0)), x), axes, keep_dims);
-  Operand magnitude = c.b.Abs(x);
-  if (order == kInfinity) return c.b.Reduce("ReduceMax", magnitude, axes, keep_dims);
-  if (order == -kInfinity) return c.b.Reduce("ReduceMin", magnitude, axes, keep_dims);
-  if (order == 1) return c.b.Reduce("ReduceSum", magnitude, axes, keep_dims);
-  if (order == 2) return c.b.Reduce("ReduceL2", x, axes, keep_dims);
-  return c.b.Pow(c.b.Reduce("ReduceSum", c.b.Pow(magnitude, order), axes, keep_dims), 1 / order);
+Operand NormOf(Call& c, const Operand& x, double order, const std::vector<int64_t>& axes, bool keep_dims) {
+  return NormAlong(c.b, x.is_complex() ? MagnitudeOf(c.b, x) : c.b.ToFloat(x), order, axes, keep_dims);
 }
 Operand Converted(Call& c, const Operand& x, size_t dtype_at) { return c.b.Cast(x, c.Type(dtype_at, x.dtype())); }
 Result VectorNorm(Call& c) { return NormOf(c, Converted(c, c.Tensor(0), 4), c.Float(1), c.Ints(2), c.Bool(3)); }

@@ -116,9 +116,29 @@ Result TensorSplitAlong(Call& c, const Operand& x, int64_t axis) {
   return Sections(c, x, c.Int(1), axis);
 }
 Result TensorSplit(Call& c) { return TensorSplitAlong(c, c.Tensor(0), c.Int(2)); }
+// The same with cuts, or a number of sections, that are only known while the model runs.
+Result SplitWhileRunning(Call& c, const Operand& x, const Operand& where, int64_t axis) {
+  size_t parts = c.result_count();
+  if (parts == 0) c.Unsupported("into how many parts is not known");
+  auto number = [&](const Operand& value) { return Scalar(Scalar::Kind::kInt, c.b.Reshape(value, {1})); };
+  std::vector<Scalar> cuts = {Scalar(0)};
+  Operand total = c.b.AsRank0(c.b.SizeOf(x, axis)), sections = c.b.Cast(where, DType::kInt64);
+  for (size_t i = 1; i < parts; ++i) {
+    Operand part = c.b.Int(static_cast<int64_t>(i));
+    if (where.rank() == 0)
+      cuts.push_back(
+          number(c.b.Add(c.b.Mul(c.b.Div(total, sections), part), c.b.Min(c.b.Emit("Mod", {total, sections}), part))));
+    else
+      cuts.push_back(number(c.b.Select(sections, 0, static_cast<int64_t>(i) - 1)));
+  }
+  cuts.push_back(Scalar(INT64_MAX));
+  Operands results;
+  for (size_t i = 0; i < parts; ++i) results.push_back(c.b.Slice(x, axis, cuts[i], cuts[i + 1]));
+  return results;
+}
 Result TensorSplitByTensor(Call& c) {
   Operand where = c.Tensor(1);
-  if (!where.constant()) c.Unsupported("where to split is only known while the model runs");
+  if (!where.constant()) return SplitWhileRunning(c, c.Tensor(0), where, c.Int(2));
   std::vector<int64_t> values = ToInt64Vector(*where.constant());
   if (where.rank() == 0) return Sections(c, c.Tensor(0), values.at(0), c.Int(2));
   return CutAt(c, c.Tensor(0), c.Int(2), values);

@@ -43,6 +43,17 @@ Operand Atan2Of(Builder& b, const Operand& y, const Operand& x) {
   return b.Where(left, b.Add(angle, half_turn), angle);
 }
 
+Operand NormAlong(Builder& b, const Operand& x, double p, const std::vector<int64_t>& axes, bool keep_dims) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (p == 0) return b.Reduce("ReduceSum", b.CastLike(b.Not(b.Equal(x, 0)), x), axes, keep_dims);
+  if (p == 2) return b.Reduce("ReduceL2", x, axes, keep_dims);
+  Operand magnitude = b.Abs(x);
+  if (p == 1) return b.Reduce("ReduceSum", magnitude, axes, keep_dims);
+  if (p == kInfinity) return b.Reduce("ReduceMax", magnitude, axes, keep_dims);
+  if (p == -kInfinity) return b.Reduce("ReduceMin", magnitude, axes, keep_dims);
+  return b.Pow(b.Reduce("ReduceSum", b.Pow(magnitude, p), axes, keep_dims), 1 / p);
+}
+
 std::pair<double, double> FiniteRange(DType dtype) {
   switch (dtype) {
     case DType::kDouble: return {-std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};

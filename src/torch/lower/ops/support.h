@@ -2,6 +2,7 @@
 #pragma once
 
 #include <utility>
+#include <vector>
 
 #include "torch/lower/builder.h"
 
@@ -13,6 +14,8 @@ Operand HypotOf(Builder& b, const Operand& x, const Operand& y);
 Operand Atan2Of(Builder& b, const Operand& y, const Operand& x);
 Operand SignBitOf(Builder& b, const Operand& x);  // also of -0
 std::pair<double, double> FiniteRange(DType dtype);
+// The p-norm of real floats; p may be 0 (how many are not 0) or infinite. No axes means all.
+Operand NormAlong(Builder& b, const Operand& x, double p, const std::vector<int64_t>& axes, bool keep_dims);
 
 // Complex tensors as pairs.
 Operand MagnitudeOf(Builder& b, const Operand& complex);

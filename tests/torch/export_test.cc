@@ -1,0 +1,78 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/torch/export_case.h"
+
+namespace ferry::torch {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Tally {
+  int equal = 0, refused = 0;
+  std::vector<std::string> wrong;
+};
+
+std::vector<std::string> Recordings(const fs::path& folder) {
+  std::vector<std::string> found;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".npz") found.push_back(entry.path().string());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// FERRY_CASES=FILE keeps a line per case.
+Tally RunAll(const fs::path& root, const char* program) {
+  Tally tally;
+  const char* list_path = std::getenv("FERRY_CASES");
+  FILE* list = list_path ? std::fopen(list_path, "w") : nullptr;
+  const char* only = std::getenv("FERRY_ONLY");
+  std::vector<fs::path> folders;
+  for (const auto& entry : fs::directory_iterator(root))
+    if (entry.is_directory() && fs::exists(entry.path() / program)) folders.push_back(entry.path());
+  std::sort(folders.begin(), folders.end());
+  for (const fs::path& folder : folders) {
+    std::string name = folder.filename().string();
+    if (only && name.rfind(only, 0) != 0) continue;
+    CaseOutcome outcome = RunExportCase((folder / program).string(), Recordings(folder));
+    const char* word = outcome.kind == CaseOutcome::Kind::kEqual     ? "equal"
+                       : outcome.kind == CaseOutcome::Kind::kRefused ? "refused"
+                                                                     : "wrong";
+    if (list) std::fprintf(list, "%s %s %zu %s\n", word, name.c_str(), outcome.nodes, outcome.reason.c_str());
+    if (outcome.kind == CaseOutcome::Kind::kEqual) ++tally.equal;
+    if (outcome.kind == CaseOutcome::Kind::kRefused) ++tally.refused;
+    if (outcome.kind == CaseOutcome::Kind::kWrong) tally.wrong.push_back(name + ": " + outcome.reason);
+  }
+  if (list) std::fclose(list);
+  return tally;
+}
+
+std::string Lines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+fs::path TestData(const char* name) {
+  const char* other = std::getenv("FERRY_DATA");
+  return fs::path(other ? other : FERRY_TEST_DATA) / name;
+}
+
+TEST(Export, OneOperatorPrograms) {
+  Tally tally = RunAll(TestData("torch-ops"), "model.pt2");
+  std::printf("%d equal, %d refused, %zu wrong\n", tally.equal, tally.refused, tally.wrong.size());
+  EXPECT_EQ(tally.wrong.size(), 0u) << Lines(tally.wrong);
+}
+
+TEST(Export, Networks) {
+  Tally tally = RunAll(TestData("torch-models"), "model.pt2");
+  std::printf("%d equal, %d refused, %zu wrong\n", tally.equal, tally.refused, tally.wrong.size());
+  EXPECT_EQ(tally.wrong.size(), 0u) << Lines(tally.wrong);
+}
+
+}  // namespace
+}  // namespace ferry::torch

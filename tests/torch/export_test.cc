@@ -57,21 +57,20 @@ std::string Lines(const std::vector<std::string>& lines) {
   return text;
 }
 
-fs::path TestData(const char* name) {
-  const char* other = std::getenv("FERRY_DATA");
-  return fs::path(other ? other : FERRY_TEST_DATA) / name;
-}
+fs::path TestData(const char* name) { return fs::path(FERRY_TEST_DATA) / name; }
 
 TEST(Export, OneOperatorPrograms) {
   Tally tally = RunAll(TestData("torch-ops"), "model.pt2");
   std::printf("%d equal, %d refused, %zu wrong\n", tally.equal, tally.refused, tally.wrong.size());
   EXPECT_EQ(tally.wrong.size(), 0u) << Lines(tally.wrong);
+  EXPECT_GE(tally.equal, 800);
 }
 
 TEST(Export, Networks) {
   Tally tally = RunAll(TestData("torch-models"), "model.pt2");
   std::printf("%d equal, %d refused, %zu wrong\n", tally.equal, tally.refused, tally.wrong.size());
   EXPECT_EQ(tally.wrong.size(), 0u) << Lines(tally.wrong);
+  EXPECT_EQ(tally.equal, 29);
 }
 
 }  // namespace

@@ -123,19 +123,17 @@ Operands UniqueOf(Call& c, const Operand& x, std::optional<int64_t> axis) {
   out[0] = c.b.CastLike(out[0], x);
   return out;
 }
-// A result that was not asked for, as the program describes it.
-Operand Nothing(Call& c, size_t result) {
-  return c.b.Constant(Tensor::Zeros(c.meta(result) ? c.meta(result)->dtype : DType::kInt64, {0}));
-}
+// A result that was not asked for.
+Operand Nothing(Call& c) { return c.b.Constant(Tensor::Zeros(DType::kInt64, {0})); }
 Result Unique(Call& c) {
   Operand x = c.Tensor(0);
   Operands out = UniqueOf(c, x, std::nullopt);
-  return Operands{out[0], c.Bool(2) ? c.b.Reshape(out[2], c.b.ShapeOf(x)) : Nothing(c, 1),
-                  c.Bool(3) ? out[3] : Nothing(c, 2)};
+  return Operands{out[0], c.Bool(2) ? c.b.Reshape(out[2], c.b.ShapeOf(x)) : Nothing(c),
+                  c.Bool(3) ? out[3] : Nothing(c)};
 }
 Result UniqueDim(Call& c) {
   Operands out = UniqueOf(c, c.Tensor(0), c.Int(1));
-  return Operands{out[0], c.Bool(3) ? out[2] : Nothing(c, 1), c.Bool(4) ? out[3] : Nothing(c, 2)};
+  return Operands{out[0], c.Bool(3) ? out[2] : Nothing(c), c.Bool(4) ? out[3] : Nothing(c)};
 }
 // Runs of equal values: one begins wherever a row differs from the one before.
 Result UniqueConsecutive(Call& c) {
@@ -158,7 +156,7 @@ Result UniqueConsecutive(Call& c) {
   Operand inverse = along ? run : b.Reshape(run, b.ShapeOf(x));
   Operand places = b.Squeeze(b.Emit("NonZero", {begins}), {0});
   Operand ends = b.Concat({b.Slice(places, 0, Scalar(1), Scalar(INT64_MAX)), b.SizeOf(rows, axis)}, 0);
-  return Operands{values, c.Bool(1) ? inverse : Nothing(c, 1), c.Bool(2) ? b.Sub(ends, places) : Nothing(c, 2)};
+  return Operands{values, c.Bool(1) ? inverse : Nothing(c), c.Bool(2) ? b.Sub(ends, places) : Nothing(c)};
 }
 
 // --- places in sorted sequences
@@ -248,6 +246,9 @@ Result Histc(Call& c) {
   return b.CastLike(b.Reduce("ReduceSum", b.Cast(hits, DType::kInt64), {1}, false), x);
 }
 
+// torch.export gives the inverse and the counts no type of their own.
+constexpr size_t kValuesOnly = 1;
+
 constexpr Rule kRules[] = {
     {"topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True)", TopK},
     {"sort(Tensor self, int dim=-1, bool descending=False)", Sort},
@@ -261,11 +262,12 @@ constexpr Rule kRules[] = {
     {"nanmedian(Tensor self)", Median},
     {"nanmedian.dim(Tensor self, int dim, bool keepdim=False)", MedianDim},
     {"mode(Tensor self, int dim=-1, bool keepdim=False)", Mode},
-    {"_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False)", Unique},
+    {"_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False)", Unique,
+     RuleKind::kPlain, !kComplexToo, kValuesOnly},
     {"unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False)",
-     UniqueDim},
+     UniqueDim, RuleKind::kPlain, !kComplexToo, kValuesOnly},
     {"unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None)",
-     UniqueConsecutive},
+     UniqueConsecutive, RuleKind::kPlain, !kComplexToo, kValuesOnly},
     {"bucketize.Tensor,Scalar(Any self, Tensor boundaries, *, bool out_int32=False, bool right=False)", Bucketize},
     {"searchsorted.Tensor,Scalar(Tensor sorted_sequence, Any self, *, bool out_int32=False, bool right=False, str? "
      "side=None, "

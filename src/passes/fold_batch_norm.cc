@@ -2,6 +2,7 @@
 
 #include "graph/editor.h"
 #include "passes/batch_norm_pattern.h"
+#include "tensor/scratch.h"
 
 namespace ferry {
 namespace {
@@ -15,17 +16,34 @@ int FeatureAxis(const Node& node) {
   return !plain ? -1 : node.Int("transB", 0) ? 0 : 1;
 }
 
-Tensor Scaled(const Tensor& weight, size_t axis, const std::vector<double>& factor) {
-  Tensor scaled(DType::kFloat, weight.shape());
+Tensor Scaled(const Tensor& weight, size_t axis, const std::vector<double>& factor, size_t smallest_file) {
+  ScratchTensor scaled(DType::kFloat, weight.shape(), smallest_file);
   int64_t inner = weight.shape().CountBetween(axis + 1, weight.rank()), channels = weight.dim(axis);
-  const float* from = weight.Data<float>();
-  float* to = scaled.MutableData<float>();
-  for (int64_t i = 0; i < weight.size(); ++i)
-    to[i] = static_cast<float>(static_cast<double>(from[i]) * factor[static_cast<size_t>(i / inner % channels)]);
-  return scaled;
+  std::vector<float> run(static_cast<size_t>(inner));
+  for (int64_t begin = 0; begin < weight.size(); begin += inner) {
+    const float* from = weight.Data<float>() + begin;
+    double scale = factor[static_cast<size_t>(begin / inner % channels)];
+    for (size_t i = 0; i < run.size(); ++i) run[i] = static_cast<float>(static_cast<double>(from[i]) * scale);
+    scaled.Append(run.data(), run.size() * sizeof(float));
+  }
+  return scaled.Finish();
 }
 
-bool Fold(GraphEditor& editor, size_t index) {
+std::string Store(GraphEditor& editor, const std::string& name, Tensor tensor, bool keep_name) {
+  if (!keep_name || editor.Uses(name) > 1) return editor.AddConstant(name + "_normalized", std::move(tensor));
+  for (StoredTensor& stored : editor.graph().initializers)
+    if (stored.name == name) stored = MakeStored(name, std::move(tensor));
+  return name;
+}
+
+// "conv.bias" for "conv.weight".
+std::string BiasName(const std::string& weight) {
+  constexpr std::string_view kWeight = "weight";
+  if (!weight.ends_with(kWeight)) return weight + "_bias";
+  return weight.substr(0, weight.size() - kWeight.size()) + "bias";
+}
+
+bool Fold(GraphEditor& editor, size_t index, bool keep_names) {
   const Node& node = editor.node(index);
   int axis = FeatureAxis(node);
   if (axis < 0 || node.inputs.size() < 2 || node.outputs.size() != 1) return false;
@@ -46,10 +64,12 @@ bool Fold(GraphEditor& editor, size_t index) {
     offset[c] = static_cast<float>(before * norm->factor[c] + norm->offset[c]);
   }
   Node folded = node;
-  Tensor scaled = Scaled(*weight, static_cast<size_t>(axis), norm->factor);
+  Tensor scaled =
+      Scaled(*weight, static_cast<size_t>(axis), norm->factor, keep_names ? ScratchTensor::kSmallestFile : SIZE_MAX);
   folded.inputs.resize(3);
-  folded.inputs[1] = editor.AddConstant(node.inputs[1] + "_normalized", std::move(scaled));
-  folded.inputs[2] = editor.AddConstant(node.outputs[0] + "_offset", Tensor::FromVector(offset));
+  folded.inputs[1] = Store(editor, node.inputs[1], std::move(scaled), keep_names);
+  folded.inputs[2] = bias ? Store(editor, node.inputs[2], Tensor::FromVector(offset), keep_names)
+                          : editor.AddConstant(BiasName(node.inputs[1]), Tensor::FromVector(offset));
   folded.outputs[0] = editor.node(static_cast<size_t>(reader)).outputs[0];
   editor.Remove(static_cast<size_t>(reader));
   editor.Replace(index, std::move(folded));
@@ -58,10 +78,10 @@ bool Fold(GraphEditor& editor, size_t index) {
 
 }  // namespace
 
-bool FoldBatchNorm(Graph& graph) {
+bool FoldBatchNorm(Graph& graph, bool keep_names) {
   GraphEditor editor(graph);
   for (size_t i = 0, count = editor.size(); i < count; ++i)
-    if (!editor.removed(i)) Fold(editor, i);
+    if (!editor.removed(i)) Fold(editor, i, keep_names);
   return editor.Finish();
 }
 

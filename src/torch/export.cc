@@ -4,6 +4,8 @@
 #include <map>
 
 #include "base/error.h"
+#include "onnx/ir_version.h"
+#include "onnx/schema.h"
 #include "torch/archive.h"
 #include "torch/lower/cell.h"
 #include "torch/lower/finish.h"
@@ -12,17 +14,6 @@
 
 namespace ferry::torch {
 namespace {
-
-// The oldest file format that may carry an opset.
-int64_t IrVersionFor(int opset) {
-  constexpr struct {
-    int opset;
-    int64_t ir;
-  } kSince[] = {{25, 12}, {23, 11}, {21, 10}, {19, 9}, {15, 8}, {12, 7}};
-  for (const auto& since : kSince)
-    if (opset >= since.opset) return since.ir;
-  return 6;
-}
 
 // Complex elements as pairs of real ones: the same memory under another shape.
 Tensor AsPairs(const Tensor& tensor) {
@@ -39,7 +30,9 @@ class ProgramExport {
       : program_(program),
         options_(options),
         builder_(options.opset),
-        lowerer_(builder_, {.training = options.training}) {
+        dynamic_(options.dynamic),
+        shapes_(OpenInputs()),
+        lowerer_(builder_, {.training = options.training, .opened = dynamic_.opened()}) {
     builder_.folds_weights = options.fold;
     lowerer_.keep_trace = options.keep_trace;
   }
@@ -53,9 +46,13 @@ class ProgramExport {
       for (size_t axis = 0; axis < input.rank(); ++axis)
         if (Dim dim = input.dim(static_cast<int64_t>(axis)); dim.named())
           builder_.SetSizeSource(dim.symbol, builder_.SizeOf(input, static_cast<int64_t>(axis)));
+    WarnOfFixedBatch();
+    dynamic_.RefuseCapturedNumbers(program_.graph);
     std::vector<Arg> outputs = lowerer_.LowerGraph(program_.graph, inputs);
     exported_.model.graph = FinishGraph(builder_, NamedOutputs(outputs));
+    dynamic_.Prove(exported_.model.graph);
     FillModel();
+    dynamic_.Rename(exported_.model);
     return std::move(exported_);
   }
 
@@ -65,6 +62,40 @@ class ProgramExport {
     if (it == program_.graph.tensors.end())
       Fail(ErrorCode::kInvalidModel, "the program does not describe '", Printable(name), "'");
     return it->second;
+  }
+
+  // The shapes of the user's tensors, with the axes opened that were asked for: known before anything is lowered.
+  std::map<std::string, SymbolicShape> OpenInputs() {
+    std::map<std::string, SymbolicShape> shapes;
+    std::vector<std::string> names;
+    size_t position = 0;
+    for (const InputSpec& spec : program_.inputs) {
+      if (spec.kind != InputSpec::Kind::kUser) continue;
+      bool is_input = spec.argument.is<TensorName>() || spec.argument.is<SymbolName>();
+      const TensorName* tensor = spec.argument.get<TensorName>();
+      if (tensor) {
+        names.push_back(position < options_.input_names.size() ? options_.input_names[position] : tensor->name);
+        shapes[tensor->name] = dynamic_.Open(names.back(), tensor->name, MetaOf(tensor->name).sizes);
+      }
+      if (is_input) ++position;
+    }
+    dynamic_.RequireAllUsed(names);
+    return shapes;
+  }
+
+  // Whether the first size of every input is a number: most likely the size of the batch at capture.
+  void WarnOfFixedBatch() {
+    std::string example;
+    for (const Operand& input : builder_.graph().inputs) {
+      if (!input.has_rank() || input.rank() < 2) continue;
+      if (!input.dim(0).known()) return;
+      if (example.empty()) example = input.record()->name;
+    }
+    if (example.empty()) return;
+    exported_.warnings.push_back(Cat(
+        "every input has a fixed first dimension: the batch size is the one at capture. To keep it open, capture "
+        "with torch.export.export(model, args, dynamic_shapes={'",
+        Printable(example), "': {0: torch.export.Dim('batch')}}), or try --dynamic ", Printable(example), ":0=batch"));
   }
 
   Arg BindInput(const InputSpec& spec) {
@@ -103,13 +134,15 @@ class ProgramExport {
            "' has an element type or layout that ONNX lacks");
     std::string name = InputName(tensor->name);
     bool is_complex = IsComplex(meta.dtype);
-    SymbolicShape shape = meta.sizes;
+    SymbolicShape shape = shapes_.at(tensor->name);
     if (is_complex) shape.push_back(Dim(2));
     DType stored = !is_complex ? meta.dtype : meta.dtype == DType::kComplex128 ? DType::kDouble : DType::kFloat;
     Operand input = builder_.AddInput(name, Type::Tensor(stored, std::move(shape)));
     if (size_t at = tensor_inputs_++; at < program_.sample_inputs.size())
       exported_.sample_inputs.emplace_back(name, AsPairs(program_.sample_inputs[at]));
-    return Described(lowerer_.MakeCell(is_complex ? input.AsComplex() : input), meta);
+    Arg cell = lowerer_.MakeCell(is_complex ? input.AsComplex() : input);
+    // Strides and sizes at capture say nothing once a size is open.
+    return dynamic_.opened().empty() ? Described(cell, meta) : cell;
   }
 
   static Arg Described(Arg cell, const TensorMeta& meta) {
@@ -179,19 +212,21 @@ class ProgramExport {
     Model& model = exported_.model;
     model.has_graph = true;
     model.graph.name = "main_graph";
-    model.opsets = {{.domain = "", .version = options_.opset}};
-    model.ir_version = IrVersionFor(options_.opset);
+    model.opsets = {{.domain = "", .version = NewestOpset("")}};
+    model.ir_version = IrVersionOfOpset("", NewestOpset(""));
     model.producer_name = "ferry";
     for (const auto& [symbol, range] : program_.ranges) {
       std::string lowest = range.lowest ? std::to_string(*range.lowest) : "",
                   highest = range.highest ? std::to_string(*range.highest) : "";
-      model.metadata.emplace_back(Cat("ferry.range.", symbol), Cat(lowest, "..", highest));
+      model.metadata.emplace_back(Cat("ferry.range.", dynamic_.NewName(symbol)), Cat(lowest, "..", highest));
     }
   }
 
   const ExportedProgram& program_;
   const ExportOptions& options_;
   Builder builder_;
+  DynamicAxes dynamic_;
+  std::map<std::string, SymbolicShape> shapes_;
   Lowerer lowerer_;
   Exported exported_;
   size_t user_inputs_ = 0, tensor_inputs_ = 0;

@@ -6,18 +6,13 @@
 #include <vector>
 
 #include "graph/model.h"
+#include "torch/dynamic_axes.h"
 #include "torch/lower/call.h"
 #include "torch/program.h"
 
 namespace ferry::torch {
 
 inline constexpr int kOldestOpset = 11, kDefaultOpset = 20;
-
-struct DynamicAxis {
-  std::string input;
-  int64_t axis = 0;
-  std::string dimension;
-};
 
 struct ExportOptions {
   int opset = kDefaultOpset;
@@ -34,7 +29,8 @@ struct Exported {
   std::vector<std::pair<std::string, Tensor>> sample_inputs;  // by input name, when the archive has them
 };
 
-// Throws kUnsupported naming the operator, the node and its module when something has no export.
+// The model is at the newest opset, but uses only operators and types that options.opset has: doctor/export_model.h
+// brings it there. Throws kUnsupported naming the operator, the node and its module when something has no export.
 Exported ExportProgram(const ExportedProgram& program, const ExportOptions& options = {});
 // A .pt2 file or a TorchScript .pt file.
 Exported ExportFile(const std::string& path, const ExportOptions& options = {});

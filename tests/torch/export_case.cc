@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "doctor/difference.h"
+#include "doctor/export_model.h"
 #include "engine/session.h"
 #include "tensor/npz.h"
 
@@ -45,7 +46,7 @@ CaseOutcome RunExportCase(const std::string& program, const std::vector<std::str
   CaseOutcome outcome;
   Exported exported;
   try {
-    exported = ExportFile(program, options);
+    exported = ExportModel(program, options);
   } catch (const Error& error) {
     outcome.kind = CaseOutcome::Kind::kRefused;
     outcome.reason = error.code() == ErrorCode::kInternal ? Cat("INTERNAL ", error.message()) : error.message();

@@ -1,4 +1,4 @@
-#include "torch/export.h"
+#include "doctor/export_model.h"
 
 #include <chrono>
 #include <filesystem>
@@ -178,7 +178,7 @@ Json DescribeJson(const std::vector<ValueInfo>& values) {
 int Run(const Arguments& arguments) {
   torch::ExportOptions options = OptionsFrom(arguments);
   auto start = std::chrono::steady_clock::now();
-  torch::Exported exported = torch::ExportFile(arguments.positions()[0], options);
+  torch::Exported exported = ExportModel(arguments.positions()[0], options);
   std::string path = arguments.Get("output");
   WriteOptions writing;
   if (arguments.Has("external-data")) writing.external = WriteOptions::External::kAlways;

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "tensor/scratch.h"
 #include "torch/lower/builder.h"
 
 namespace ferry::torch {
@@ -17,6 +18,23 @@ std::vector<int64_t> Normalized(const std::vector<int64_t>& axes, size_t rank) {
   for (size_t axis : NormalizeAxes(axes, rank)) out.push_back(static_cast<int64_t>(axis));
   std::sort(out.begin(), out.end());
   return out;
+}
+
+// A band of columns at a time becomes rows.
+Tensor TransposedMatrix(const Tensor& matrix) {
+  auto rows = static_cast<size_t>(matrix.dim(0)), columns = static_cast<size_t>(matrix.dim(1));
+  auto width = static_cast<size_t>(BitWidth(matrix.dtype())) / 8;
+  constexpr size_t kBand = 64;
+  ScratchTensor turned(matrix.dtype(), {matrix.dim(1), matrix.dim(0)});
+  std::vector<std::byte> band(kBand * rows * width);
+  for (size_t column = 0; column < columns; column += kBand) {
+    size_t count = std::min(kBand, columns - column);
+    for (size_t i = 0; i < rows; ++i)
+      for (size_t j = 0; j < count; ++j)
+        std::memcpy(&band[(j * rows + i) * width], matrix.raw() + (i * columns + column + j) * width, width);
+    turned.Append(band.data(), count * rows * width);
+  }
+  return turned.Finish();
 }
 
 }  // namespace
@@ -260,16 +278,7 @@ Operand Builder::TransposedWeight(const Operand& weight) {
   if (!matrix || !folds_weights || weight.is_complex()) return SwapAxes(weight, 0, 1);
   Operand& known = transposed_weights_[weight.record().get()];
   if (known) return known;
-  Tensor turned(matrix->dtype(), {matrix->dim(1), matrix->dim(0)});
-  auto rows = static_cast<size_t>(matrix->dim(0)), columns = static_cast<size_t>(matrix->dim(1));
-  auto width = static_cast<size_t>(BitWidth(matrix->dtype())) / 8;
-  constexpr size_t kTile = 32;  // both sides stay in the cache
-  for (size_t row = 0; row < rows; row += kTile)
-    for (size_t column = 0; column < columns; column += kTile)
-      for (size_t i = row; i < std::min(rows, row + kTile); ++i)
-        for (size_t j = column; j < std::min(columns, column + kTile); ++j)
-          std::memcpy(turned.mutable_raw() + (j * rows + i) * width, matrix->raw() + (i * columns + j) * width, width);
-  known = Weight(weight.record()->name, turned);
+  known = Weight(weight.record()->name, TransposedMatrix(*matrix));
   return known;
 }
 

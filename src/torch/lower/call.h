@@ -2,6 +2,7 @@
 // in.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <variant>
@@ -52,6 +53,9 @@ struct LowerOptions {
   // What to do with a program captured in training mode (dropout, batch norm).
   enum class Training : uint8_t { kRefuse, kConvert, kKeep };
   Training training = Training::kRefuse;
+  // Dimensions that are left open though the program was captured with a fixed size, and that size. The sizes that the
+  // program notes for its values then mean nothing.
+  std::map<std::string, int64_t> opened;
 };
 
 class Call {

@@ -29,5 +29,17 @@ std::span<const Rule> ResampleRules();
 std::span<const Rule> SortingRules();
 std::span<const Rule> LossRules();
 std::span<const Rule> DifferenceRules();
+std::span<const Rule> ErrorFunctionRules();
+std::span<const Rule> GammaFunctionRules();
+std::span<const Rule> BesselRules();
+std::span<const Rule> RecurrenceRules();
+std::span<const Rule> FourierRules();
+std::span<const Rule> LinalgRules();
+std::span<const Rule> MatrixNormRules();
+std::span<const Rule> EmbeddingRules();
+std::span<const Rule> OrderStatisticRules();
+std::span<const Rule> IncompleteGammaRules();
+std::span<const Rule> SpectrogramRules();
+std::span<const Rule> DecompositionRules();
 
 }  // namespace ferry::torch

@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "onnx/schema.h"
 
 namespace ferry::torch {
 namespace {
@@ -104,14 +105,21 @@ class Finisher {
     node.attributes = pending.attributes;
     node.metadata = pending.metadata;
     for (const Operand& input : pending.inputs) node.inputs.push_back(NameOf(input, "constant"));
-    for (const Operand& output : pending.outputs) {
-      bool unused = !needed_.count(output.record().get());
-      node.outputs.push_back(unused ? std::string() : NameOf(output, Cat(pending.origin, "/", pending.op_type)));
+    for (size_t i = 0; i < pending.outputs.size(); ++i) {
+      const Operand& output = pending.outputs[i];
+      bool left_out = !needed_.count(output.record().get()) && MayBeLeftOut(pending.op_type, i);
+      node.outputs.push_back(left_out ? std::string() : NameOf(output, Cat(pending.origin, "/", pending.op_type)));
     }
     while (!node.outputs.empty() && node.outputs.back().empty()) node.outputs.pop_back();
     for (auto& [name, body] : pending.bodies) node.Set(name, std::make_shared<Graph>(ConvertBody(*body, name)));
     node.name = Cat("node_", node.outputs.empty() ? pending.origin : FirstName(node));
     return node;
+  }
+
+  static bool MayBeLeftOut(const std::string& op_type, size_t output) {
+    const Schema* schema = FindSchema("", op_type, NewestOpset(""));
+    const SchemaParameter* parameter = schema ? schema->OutputAt(output) : nullptr;
+    return parameter && parameter->option == SchemaParameter::Option::kOptional;
   }
 
   static std::string FirstName(const Node& node) {

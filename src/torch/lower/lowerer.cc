@@ -120,9 +120,11 @@ std::vector<Arg> Lowerer::Run(const std::string& target, const NamedArgs& argume
     for (const Result::Item& item : result.items) results.push_back(MakeArg(item));
   for (size_t i = 0; i < results.size(); ++i) {
     const auto* cell = results[i].get<std::shared_ptr<Cell>>();
-    if (!cell || !meta(i) || i >= signature->rule->described) continue;
+    const TensorMeta* described = DescribedResult(i);
+    if (!cell || !described || i >= signature->rule->described) continue;
     (*cell)->meta = meta(i);
-    builder_->Refine((*cell)->Read(), meta(i)->dtype, meta(i)->sizes);
+    builder_->Refine((*cell)->Read(), described->dtype,
+                     meta(i) ? described->sizes : SymbolicShape(described->sizes.size()));
   }
   return results;
 }

@@ -35,13 +35,14 @@ class Lowerer {
   // The program's word on the results of the call that runs now.
   void SetMetas(std::vector<const TensorMeta*> metas) { metas_ = std::move(metas); }
   size_t result_count() const { return metas_.size(); }  // 0 when the program does not say
-  const TensorMeta* meta(size_t i) const { return i < metas_.size() ? metas_[i] : nullptr; }
+  const TensorMeta* meta(size_t i) const { return options_.opened.empty() ? DescribedResult(i) : nullptr; }
   // Whether nodes say in their metadata where in the Python source they come from.
   bool keep_trace = false;
 
  private:
   using Environment = std::map<std::string, Arg, std::less<>>;
   Arg MakeArg(const Result::Item& item);
+  const TensorMeta* DescribedResult(size_t i) const { return i < metas_.size() ? metas_[i] : nullptr; }
   std::vector<Arg> WriteBack(const Signature& signature, const std::vector<Arg>& args, const Result& result);
   std::vector<Arg> MakeViews(const Signature& signature, const std::string& target, const std::vector<Arg>& args,
                              const Result& result);

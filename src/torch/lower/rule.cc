@@ -11,10 +11,13 @@ namespace {
 
 using Table = std::span<const Rule> (*)();
 constexpr Table kTables[] = {
-    SymbolRules,    PointwiseRules, ComparisonRules, ActivationRules,  CreationRules,      ViewRules,
-    SliceRules,     JoinRules,      MatrixRules,     ConvolutionRules, NormalizationRules, PoolingRules,
-    ReductionRules, IndexRules,     PaddingRules,    AttentionRules,   RecurrentRules,     ControlFlowRules,
-    ResampleRules,  SortingRules,   LossRules,       DifferenceRules,
+    SymbolRules,         PointwiseRules,       ComparisonRules,    ActivationRules,    CreationRules,
+    ViewRules,           SliceRules,           JoinRules,          MatrixRules,        ConvolutionRules,
+    NormalizationRules,  PoolingRules,         ReductionRules,     IndexRules,         PaddingRules,
+    AttentionRules,      RecurrentRules,       ControlFlowRules,   ResampleRules,      SortingRules,
+    LossRules,           DifferenceRules,      ErrorFunctionRules, GammaFunctionRules, BesselRules,
+    RecurrenceRules,     FourierRules,         LinalgRules,        MatrixNormRules,    EmbeddingRules,
+    OrderStatisticRules, IncompleteGammaRules, SpectrogramRules,   DecompositionRules,
 };
 
 // Other names that PyTorch has for the same operator with the same parameters.

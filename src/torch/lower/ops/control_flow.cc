@@ -1,9 +1,8 @@
 // torch.cond, while_loop, scan and map: If, Loop and Scan.
-#include <unordered_set>
-
 #include "torch/lower/cell.h"
 #include "torch/lower/families.h"
 #include "torch/lower/lowerer.h"
+#include "torch/lower/ops/loops.h"
 
 namespace ferry::torch {
 namespace {
@@ -28,34 +27,6 @@ Operand AsOperand(Call& c, Builder& b, const Arg& arg) {
 Arg AsArg(Call& c, const Operand& value, const Arg& like) {
   if (const Scalar* number = like.get<Scalar>()) return Scalar(number->kind(), value);
   return c.lowerer().MakeCell(value);
-}
-
-// Closes a body. Its outputs must be made inside it, each of its own.
-std::shared_ptr<PendingGraph> Close(Builder& inner, const Operands& outputs) {
-  std::unordered_set<const Operand::Record*> made;
-  for (const PendingNode& node : inner.graph().nodes)
-    for (const Operand& output : node.outputs) made.insert(output.record().get());
-  for (const Operand& output : outputs) {
-    Operand own = output.AsPairs();
-    if (!made.erase(own.record().get())) {
-      auto record = std::make_shared<Operand::Record>(*own.record());
-      record->name.clear();
-      record->facts.constant.reset();
-      Operand copy(record);
-      inner.graph().nodes.push_back({"Identity", {own}, {copy}, {}, {}, "output", {}});
-      own = copy;
-    }
-    inner.graph().outputs.push_back(own);
-  }
-  return std::make_shared<PendingGraph>(std::move(inner.graph()));
-}
-
-// A new input of a body, like a value outside it but for what is known of its contents.
-Operand BodyInput(Builder& inner, const Operand& like, bool one_row) {
-  Type type = like.type();
-  if (one_row && type.shape) type.shape->erase(type.shape->begin());
-  Operand input = inner.AddInput("", type);
-  return like.is_complex() ? input.AsComplex() : input;
 }
 
 std::vector<Operand> Run(Call& c, Builder& inner, const Subprogram& body, const std::vector<Arg>& args) {
@@ -86,7 +57,7 @@ Result Cond(Call& c) {
   for (size_t branch = 0; branch < 2; ++branch) {
     Builder inner(c.b.opset(), &c.b);
     results[branch] = Run(c, inner, c.Body(1 + branch), operands);
-    bodies.emplace_back(branch == 0 ? "then_branch" : "else_branch", Close(inner, results[branch]));
+    bodies.emplace_back(branch == 0 ? "then_branch" : "else_branch", CloseBody(inner, results[branch]));
   }
   if (results[0].size() != results[1].size()) c.Unsupported("its branches have different numbers of results");
   std::vector<Type> types;
@@ -119,7 +90,7 @@ Result WhileLoop(Call& c) {
   for (const Arg& value : carried) {
     outside.push_back(AsOperand(c, c.b, value));
     inputs.push_back(outside.back().AsPairs());
-    inside.push_back(AsArg(c, BodyInput(inner, outside.back(), false), value));
+    inside.push_back(AsArg(c, AddBodyInput(inner, outside.back()), value));
   }
   std::vector<Arg> next = c.lowerer().LowerBody(inner, *c.Body(1).graph, with_extra(inside));
   Operands outputs = {Truth(c, inner, c.lowerer().LowerBody(inner, *c.Body(0).graph, with_extra(next)))};
@@ -128,7 +99,7 @@ Result WhileLoop(Call& c) {
     outputs.push_back(AsOperand(c, inner, next[i]));
     types.push_back(Union(outside.at(i).type(), outputs.back().type()));
   }
-  Bodies bodies = {{"body", Close(inner, outputs)}};
+  Bodies bodies = {{"body", CloseBody(inner, outputs)}};
   Operands finals = Like(c.b.EmitControl("Loop", inputs, {}, std::move(bodies), types), outside);
   Result result;
   for (size_t i = 0; i < finals.size(); ++i) {
@@ -157,7 +128,7 @@ Result ScanRows(Call& c, const Subprogram& body, const std::vector<Arg>& states,
     Operand outside = AsOperand(c, c.b, value);
     inputs.push_back(outside.AsPairs());
     pattern.push_back(outside);
-    inside.push_back(AsArg(c, BodyInput(inner, outside, row), value));
+    inside.push_back(AsArg(c, AddBodyInput(inner, outside, row), value));
   };
   for (const Arg& state : states) take(state, false);
   for (const Arg& row : rows) take(row, true);
@@ -169,7 +140,7 @@ Result ScanRows(Call& c, const Subprogram& body, const std::vector<Arg>& states,
     types.push_back(i < states.size() ? Union(pattern[i].type(), outputs[i].type())
                                       : WithRows(outputs[i].type(), count));
   Operands like = outputs;
-  Bodies bodies = {{"body", Close(inner, outputs)}};
+  Bodies bodies = {{"body", CloseBody(inner, outputs)}};
   Attributes attributes = {{"num_scan_inputs", static_cast<int64_t>(rows.size())}};
   return Like(c.b.EmitControl("Scan", inputs, attributes, std::move(bodies), types), like);
 }

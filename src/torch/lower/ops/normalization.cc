@@ -63,9 +63,10 @@ struct Normalized {
 // Arguments: input, weight, bias, running_mean, running_var …
 Normalized BatchNormOf(Call& c, bool training, double eps) {
   Operand x = c.Tensor(0), mean = c.MaybeTensor(3), variance = c.MaybeTensor(4);
-  // Without running statistics a module uses those of the batch in inference, too.
-  if (training && mean && variance && !KeepsTraining(c, "this batch norm uses the statistics of the batch"))
-    training = false;
+  // Without running statistics a module uses those of the batch in inference, too; and statistics that are given to the
+  // program are no module's.
+  bool is_module = mean && variance && mean.record()->is_weight && variance.record()->is_weight;
+  if (training && is_module && !KeepsTraining(c, "this batch norm uses the statistics of the batch")) training = false;
   if (x.static_shape() && x.static_shape()->ElementCount() == 0) return {x, {}, {}};
   if (!training) {
     if (!mean || !variance) c.Unsupported("batch norm for inference has no running statistics");
@@ -81,6 +82,13 @@ Result NativeBatchNorm(Call& c) {
   Normalized n = BatchNormOf(c, c.Bool(5), c.Float(7));
   if (!n.mean) n.mean = n.inverse_deviation = c.b.Constant(Tensor::Zeros(c.Tensor(0).dtype(), {0}));
   return Operands{n.y, n.mean, n.inverse_deviation};
+}
+// The last result is scratch memory of the backward pass.
+Result BatchNormWithUpdate(Call& c) {
+  Normalized n = BatchNormOf(c, true, c.Float(6));
+  Operand nothing = c.b.Constant(Tensor::Zeros(c.Tensor(0).dtype(), {0}));
+  return Operands{n.y, n.mean ? n.mean : nothing, n.mean ? n.inverse_deviation : nothing,
+                  c.b.Constant(Tensor::Zeros(DType::kUInt8, {0}))};
 }
 Result NativeBatchNormNoTraining(Call& c) {
   Normalized n = BatchNormOf(c, false, c.Float(6));
@@ -208,6 +216,9 @@ constexpr Rule kRules[] = {
     {"_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
      "bool training, float momentum, float eps)",
      NativeBatchNorm},
+    {"_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
+     "float momentum, float eps)",
+     BatchNormWithUpdate},
     {"_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, "
      "Tensor running_var, float momentum, float eps)",
      NativeBatchNormNoTraining},

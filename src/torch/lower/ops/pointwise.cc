@@ -269,6 +269,21 @@ Result Heaviside(Call& c) {
   Operand step = c.b.Where(c.b.Less(o[0], 0), c.b.NumberLike(0, o[0]), c.b.NumberLike(1, o[0]));
   return c.b.Where(c.b.Equal(o[0], 0), o[1], step);
 }
+// The float beside x in the direction of y. In double, a little more than half a unit in the last place is added; the
+// rounding back to float does the rest. Below the normal numbers the unit is always the same.
+Result Nextafter(Call& c) {
+  Builder& b = c.b;
+  Operands o = c.Promoted({0, 1});
+  if (o[0].dtype() != DType::kFloat) c.Unsupported("there is no export for ", o[0].dtype());
+  Operand x = b.Cast(o[0], DType::kDouble), up = b.Less(o[0], o[1]);
+  Operand step = b.Max(b.Mul(b.Abs(x), 0x1p-24 * (1 + 0x1p-20)), b.Number(0x1p-149, DType::kDouble));
+  Operand moved = b.Cast(b.Add(x, b.Where(up, step, b.Neg(step))), DType::kFloat);
+  auto [lowest, highest] = FiniteRange(DType::kFloat);
+  Operand infinite = b.Equal(b.Abs(o[0]), std::numeric_limits<double>::infinity());
+  moved = b.Where(infinite, b.Where(up, b.NumberLike(lowest, o[0]), b.NumberLike(highest, o[0])), moved);
+  Operand sum = b.Add(o[0], o[1]);  // NaN where one of them is
+  return b.Where(b.Equal(o[0], o[1]), o[1], b.Where(b.Or(b.IsNaN(o[0]), b.IsNaN(o[1])), sum, moved));
+}
 // x * f(y), 0 where x is 0 whatever f(y) may be, NaN where y is.
 Operand TimesLog(Builder& b, const Operand& x, const Operand& y, const Operand& log) {
   Operand product = b.Where(b.Equal(x, 0), b.NumberLike(0, x), b.Mul(x, log));
@@ -385,6 +400,7 @@ constexpr Rule kRules[] = {
     {"atan2(Tensor self, Tensor other)", Atan2},
     {"hypot(Tensor self, Tensor other)", Hypot},
     {"copysign.Tensor,Scalar(Tensor self, Any other)", Copysign},
+    {"nextafter(Tensor self, Tensor other)", Nextafter},
     {"heaviside(Tensor self, Tensor values)", Heaviside},
     {"xlogy.Tensor,Scalar_Other,Scalar_Self(Any self, Any other)", Xlogy},
     {"special_xlog1py.default,other_scalar,self_scalar(Any self, Any other)", Xlog1py},

@@ -268,7 +268,43 @@ Result AdaptiveMaxPool(Call& c) {
   return WithBatch(c, axes, [&](const Operand& x) { return AdaptiveMaxOf(c, x, axes); });
 }
 
+// Values go where their maxima were; positions count within all spatial axes of one channel.
+Operand Unpooled(Call& c, const Operand& values, const Operand& positions, const std::vector<Scalar>& spatial,
+                 const char* reduction) {
+  Builder& b = c.b;
+  std::vector<Scalar> sizes = b.Sizes(values);
+  sizes.resize(sizes.size() - spatial.size());
+  auto rows = [&](const Operand& x) {
+    std::vector<Scalar> flat = sizes;
+    flat.push_back(Scalar(-1));
+    return b.View(x, flat);
+  };
+  std::vector<Scalar> full = sizes;
+  full.insert(full.end(), spatial.begin(), spatial.end());
+  Operand empty = rows(b.Fill(0, values.dtype(), b.ShapeVector(full)));
+  Attributes attributes = {{"axis", static_cast<int64_t>(sizes.size())}};
+  if (std::string_view(reduction) != "none") attributes.push_back({"reduction", std::string(reduction)});
+  return b.View(b.Emit("ScatterElements", {empty, rows(positions), rows(values)}, attributes), full);
+}
+Result MaxUnpool(Call& c) { return Unpooled(c, c.Tensor(0), c.Tensor(1), c.Numbers(2), "none"); }
+// A maximum of several windows collects what all of them send back.
+Result MaxPoolBackward(Call& c) {
+  Operand x = c.Tensor(1);
+  size_t axes = c.op_name() == "max_pool3d_with_indices_backward" ? 3 : 2;
+  std::vector<Scalar> sizes = c.b.Sizes(x);
+  std::vector<Scalar> spatial(sizes.end() - static_cast<ptrdiff_t>(axes), sizes.end());
+  return Unpooled(c, c.Tensor(0), c.Tensor(7), spatial, "add");
+}
+
 constexpr Rule kRules[] = {
+    {"max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size)", MaxUnpool},
+    {"max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding)", MaxUnpool},
+    {"max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
+     "int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices)",
+     MaxPoolBackward},
+    {"max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, "
+     "int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices)",
+     MaxPoolBackward},
     {"max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool "
      "ceil_mode=False)",
      MaxPool},

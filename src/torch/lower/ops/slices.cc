@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "torch/lower/families.h"
+#include "torch/lower/lowerer.h"
 
 namespace ferry::torch {
 namespace {
@@ -204,6 +205,21 @@ Result AsStrided(Call& c) {
   return c.b.Gather(c.StorageOf(0), StridedIndices(c, c.Ints(1), c.Ints(2), offset), 0);
 }
 
+Result DiagonalScatter(Call& c) {
+  auto view = [&](const Operand& x) { return DiagonalOf(c, x, c.Int(2), c.Int(3), c.Int(4)); };
+  return c.b.WriteThrough(c.Tensor(0), c.Tensor(1), view);
+}
+Result AsStridedScatter(Call& c) {
+  const TensorMeta& layout = c.LayoutOf(0);
+  if (!IsContiguous(layout) || !SameDim(layout.storage_offset, Dim(0)))
+    c.Unsupported("it writes to memory that is not laid out row by row");
+  auto view = [&](const Operand& x) {
+    Operand indices = StridedIndices(c, c.Ints(2), c.Ints(3), c.IsNone(4) ? 0 : c.Int(4));
+    return c.b.Gather(c.b.Reshape(x, {-1}), indices, 0);
+  };
+  return c.b.WriteThrough(c.Tensor(0), c.Tensor(1), view);
+}
+
 // Windows along one axis; the elements of a window become a new last axis.
 Result Unfold(Call& c) {
   Builder& b = c.b;
@@ -247,6 +263,10 @@ constexpr Rule kRules[] = {
     {"linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1)", Diagonal, kView, kComplexToo},
     {"as_strided(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None)", AsStrided,
      RuleKind::kReadOnly, kComplexToo},
+    {"diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1)", DiagonalScatter, kPlain,
+     kComplexToo},
+    {"as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None)",
+     AsStridedScatter, kPlain, kComplexToo},
     {"unfold(Tensor self, int dimension, int size, int step)", Unfold, kView, kComplexToo},
 };
 

@@ -9,7 +9,22 @@ namespace {
 
 Result Same(Call& c) { return c.Tensor(0); }
 
-Result View(Call& c) { return c.b.View(c.Tensor(0), c.Numbers(1)); }
+// Where a size that was fixed at capture is open now, the number in the program is that axis itself when the axis stays
+// where it is: everything before it is the same.
+std::vector<Scalar> Reopened(Call& c, const Operand& x, std::vector<Scalar> sizes) {
+  for (const auto& [dimension, captured] : c.options().opened)
+    for (size_t axis = 0; axis < std::min(sizes.size(), x.rank()); ++axis) {
+      Scalar own = c.b.SizeScalar(x, static_cast<int64_t>(axis));
+      if (own.AsDim().symbol == dimension && sizes[axis].is_known() && sizes[axis].AsInt() == captured)
+        sizes[axis] = own;
+      if (!SameDim(sizes[axis].AsDim(), own.AsDim())) break;
+    }
+  return sizes;
+}
+Result View(Call& c) {
+  Operand x = c.Tensor(0);
+  return c.b.View(x, Reopened(c, x, c.Numbers(1)));
+}
 Result ViewAs(Call& c) { return c.b.View(c.Tensor(0), c.b.Sizes(c.Tensor(1))); }
 
 Result Flatten(Call& c) {

@@ -1,5 +1,3 @@
-#include "doctor/export_model.h"
-
 #include <chrono>
 #include <filesystem>
 
@@ -8,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/shared_options.h"
 #include "doctor/difference.h"
+#include "doctor/export_model.h"
 #include "doctor/recording.h"
 #include "engine/session.h"
 #include "onnx/schema.h"
@@ -17,7 +16,7 @@ namespace ferry::cli {
 namespace {
 
 constexpr Position kPositions[] = {
-    {.name = "PROGRAM", .help = "a .pt2 file (torch.export.save) or a TorchScript .pt file"},
+    {.name = "PROGRAM", .help = "a .pt2 file (torch.export.save)"},
 };
 
 constexpr Option kOptions[] = {
@@ -224,7 +223,7 @@ constinit const Command command_export = {
     .group = Group::kMake,
     .summary = "Turn a PyTorch program into an ONNX model, without PyTorch",
     .details =
-        "Reads what torch.export.save writes (.pt2, since PyTorch 2.1) and TorchScript archives (.pt), and writes "
+        "Reads what torch.export.save writes (.pt2, since PyTorch 2.1) and writes "
         "ONNX. "
         "Nothing in the archive is run. Parameters keep the names they have in the module, open dimensions the names "
         "they have in the program. What has no export is refused by name of its operator, node and module. Assertions "

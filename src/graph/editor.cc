@@ -133,15 +133,15 @@ bool GraphEditor::Finish() {
     if (i < original) keep(i);
   }
   graph_.nodes = std::move(nodes);
-  DropDead();
+  DropUnused(graph_);
   return true;
 }
 
-void GraphEditor::DropDead() {
+void DropUnused(Graph& graph) {
   std::unordered_set<std::string> needed;
-  for (const ValueInfo& output : graph_.outputs) needed.insert(output.name);
+  for (const ValueInfo& output : graph.outputs) needed.insert(output.name);
   std::vector<Node> kept;
-  for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
     bool wanted = std::any_of(node->outputs.begin(), node->outputs.end(),
                               [&](const std::string& output) { return needed.count(output) > 0; });
     if (!wanted) continue;
@@ -150,10 +150,10 @@ void GraphEditor::DropDead() {
     kept.push_back(std::move(*node));
   }
   std::reverse(kept.begin(), kept.end());
-  graph_.nodes = std::move(kept);
+  graph.nodes = std::move(kept);
   std::unordered_set<std::string> inputs;
-  for (const ValueInfo& input : graph_.inputs) inputs.insert(input.name);
-  std::erase_if(graph_.initializers,
+  for (const ValueInfo& input : graph.inputs) inputs.insert(input.name);
+  std::erase_if(graph.initializers,
                 [&](const StoredTensor& t) { return !needed.count(t.name) && !inputs.count(t.name); });
 }
 

@@ -46,7 +46,6 @@ class GraphEditor {
  private:
   void Link(size_t index);
   void Unlink(size_t index);
-  void DropDead();
 
   Graph& graph_;
   std::vector<bool> removed_;
@@ -58,5 +57,8 @@ class GraphEditor {
   std::unordered_map<std::string, bool> taken_;
   bool changed_ = false;
 };
+
+// Drops nodes whose outputs nobody reads, then initializers nobody reads.
+void DropUnused(Graph& graph);
 
 }  // namespace ferry

@@ -30,7 +30,7 @@
 extern "C" {
 #endif
 
-#define FERRY_ABI_VERSION 2
+#define FERRY_ABI_VERSION 3
 
 /* The ABI version of the library that was loaded: at least the FERRY_ABI_VERSION this was compiled with, or too old. */
 FERRY_API uint32_t ferry_abi_version(void);
@@ -333,6 +333,80 @@ FERRY_API size_t ferry_report_count(const ferry_report* report);
 FERRY_API const char* ferry_report_problem(const ferry_report* report, size_t index);
 /* Frees a report; NULL is fine. */
 FERRY_API void ferry_report_free(ferry_report* report);
+
+/* ---- building models ---- */
+
+/* One operator of ONNX in its newest form, with its attributes. */
+typedef struct ferry_call ferry_call;
+
+/* An operator of `domain` ("" or NULL: the standard's) without attributes. `place` is what errors and exported nodes
+ * call it by ("/fc1/Gemm"); NULL: the operator's name. */
+FERRY_API ferry_status* ferry_call_create(const char* domain, const char* op_type, const char* place, ferry_call** out);
+/* Frees a call; NULL is fine. */
+FERRY_API void ferry_call_free(ferry_call* call);
+/* Give an attribute its value; a second value takes the place of the first. */
+FERRY_API ferry_status* ferry_call_set_int(ferry_call* call, const char* name, int64_t value);
+FERRY_API ferry_status* ferry_call_set_float(ferry_call* call, const char* name, float value);
+FERRY_API ferry_status* ferry_call_set_string(ferry_call* call, const char* name, const char* value);
+FERRY_API ferry_status* ferry_call_set_ints(ferry_call* call, const char* name, const int64_t* values, size_t count);
+FERRY_API ferry_status* ferry_call_set_floats(ferry_call* call, const char* name, const float* values, size_t count);
+FERRY_API ferry_status* ferry_call_set_tensor(ferry_call* call, const char* name, const ferry_value* value);
+/* Runs the operator now. An input that is NULL is an omitted one. On success outputs[0 … output_count) are new handles;
+ * on failure all are NULL. */
+FERRY_API ferry_status* ferry_call_run(const ferry_call* call, const ferry_value* const* inputs, size_t input_count,
+                                       size_t output_count, ferry_value** outputs);
+
+/* A record of operators that were run, to be written as a model. Values on a tape go by numbers. A tape is to be used by
+ * one thread at a time. */
+typedef struct ferry_tape ferry_tape;
+
+/* The number of an input that is omitted. */
+#define FERRY_OMITTED (-1)
+
+/* An empty tape. */
+FERRY_API ferry_status* ferry_tape_create(ferry_tape** out);
+/* Frees a tape; NULL is fine. */
+FERRY_API void ferry_tape_free(ferry_tape* tape);
+/* Adds an input of the model; `sample` says its type and shape. */
+FERRY_API ferry_status* ferry_tape_input(ferry_tape* tape, const char* name, const ferry_value* sample, int64_t* id);
+/* Adds a weight, which keeps its name in the model. Its elements are shared: they must stay until the tape is freed. */
+FERRY_API ferry_status* ferry_tape_parameter(ferry_tape* tape, const char* name, const ferry_value* value, int64_t* id);
+/* Adds a constant; it is copied. */
+FERRY_API ferry_status* ferry_tape_constant(ferry_tape* tape, const ferry_value* value, int64_t* id);
+/* Adds a call that was run with the values `inputs` and gave `outputs`, whose numbers go to ids[0 … output_count). */
+FERRY_API ferry_status* ferry_tape_record(ferry_tape* tape, const ferry_call* call, const int64_t* inputs,
+                                          size_t input_count, const ferry_value* const* outputs, size_t output_count,
+                                          int64_t* ids);
+/* Makes a value an output of the model. */
+FERRY_API ferry_status* ferry_tape_output(ferry_tape* tape, const char* name, int64_t id);
+/* Leaves the size of an input's axis open under the name `dimension` ("batch"); for an output: what its axis should be
+ * called. */
+FERRY_API ferry_status* ferry_tape_dynamic(ferry_tape* tape, const char* name, int64_t axis, const char* dimension);
+/* Holds a tape against one of the same network at other sizes of its dynamic dimensions. An error names the first
+ * operator that depends on a size of the sample. */
+FERRY_API ferry_status* ferry_tape_compare(const ferry_tape* tape, const ferry_tape* other);
+/* Writes the model for opset 11 … 28 and checks it by the standard. `fold`: what depends on weights alone is computed
+ * now. */
+FERRY_API ferry_status* ferry_tape_write(ferry_tape* tape, const char* path, int64_t opset, int fold);
+/* What the last ferry_tape_write found worth saying. */
+FERRY_API size_t ferry_tape_warning_count(const ferry_tape* tape);
+/* Warning `index` in a sentence; NULL past the end. */
+FERRY_API const char* ferry_tape_warning(const ferry_tape* tape, size_t index);
+
+/* The named tensors of a .safetensors file, or of a checkpoint, TorchScript module or exported program of PyTorch's (.pt,
+ * .pth, .pt2). */
+typedef struct ferry_weights ferry_weights;
+
+/* Opens a file; tensors stay in it until they are used. */
+FERRY_API ferry_status* ferry_weights_open(const char* path, ferry_weights** out);
+/* Frees weights; NULL is fine. Tensors that were given out stay. */
+FERRY_API void ferry_weights_free(ferry_weights* weights);
+/* How many tensors there are. */
+FERRY_API size_t ferry_weights_count(const ferry_weights* weights);
+/* The name of tensor `index` ("fc1.weight"); NULL past the end. */
+FERRY_API const char* ferry_weights_name(const ferry_weights* weights, size_t index);
+/* A new handle for tensor `index`. */
+FERRY_API ferry_status* ferry_weights_tensor(const ferry_weights* weights, size_t index, ferry_value** out);
 
 #ifdef __cplusplus
 }

@@ -26,6 +26,13 @@ for program in classify classify_static; do
   "$work/cpp/$program" "$model" > "$work/cpp.out" || fail "running the C++ example $program"
   [ "$(tail -n 3 "$work/cpp.out")" = "$(tail -n 3 "$work/c.out")" ] || fail "C and C++ ($program) give different answers"
 done
+for program in simple_net simple_net_static; do
+  "$work/cpp/$program" "$work/$program.onnx" > "$work/$program.out" || fail "running $program: $(cat "$work/$program.out")"
+  for line in 'is valid' 'input  input float\[batch, 10\]' 'output output float\[batch, 3\]' 'allclose true'; do
+    grep -q "$line" "$work/$program.out" || fail "$program should say '$line', says: $(cat "$work/$program.out")"
+  done
+  "$work/ferry/bin/ferry" check "$work/$program.onnx" > "$work/check.out" || fail "what $program wrote: $(cat "$work/check.out")"
+done
 "$work/c/classify" /nowhere.onnx 2> "$work/error" && fail "a missing model should be an error"
 grep -q nowhere.onnx "$work/error" || fail "the error should name the file"
 

@@ -20,21 +20,31 @@ std::vector<int64_t> Normalized(const std::vector<int64_t>& axes, size_t rank) {
   return out;
 }
 
-// A band of columns at a time becomes rows.
-Tensor TransposedMatrix(const Tensor& matrix) {
+// A band of columns at a time becomes rows. Word has the width of an element.
+template <class Word>
+Tensor TurnMatrix(const Tensor& matrix) {
   auto rows = static_cast<size_t>(matrix.dim(0)), columns = static_cast<size_t>(matrix.dim(1));
-  auto width = static_cast<size_t>(BitWidth(matrix.dtype())) / 8;
-  constexpr size_t kBand = 64;
+  constexpr size_t kBand = 64, kTile = 16;
   ScratchTensor turned(matrix.dtype(), {matrix.dim(1), matrix.dim(0)});
-  std::vector<std::byte> band(kBand * rows * width);
+  const Word* from = reinterpret_cast<const Word*>(matrix.raw());
+  std::vector<Word> band(kBand * rows);
   for (size_t column = 0; column < columns; column += kBand) {
     size_t count = std::min(kBand, columns - column);
-    for (size_t i = 0; i < rows; ++i)
+    for (size_t row = 0; row < rows; row += kTile)
       for (size_t j = 0; j < count; ++j)
-        std::memcpy(&band[(j * rows + i) * width], matrix.raw() + (i * columns + column + j) * width, width);
-    turned.Append(band.data(), count * rows * width);
+        for (size_t i = row; i < std::min(rows, row + kTile); ++i) band[j * rows + i] = from[i * columns + column + j];
+    turned.Append(band.data(), count * rows * sizeof(Word));
   }
   return turned.Finish();
+}
+Tensor TransposedMatrix(const Tensor& matrix) {
+  switch (BitWidth(matrix.dtype())) {
+    case 8: return TurnMatrix<uint8_t>(matrix);
+    case 16: return TurnMatrix<uint16_t>(matrix);
+    case 32: return TurnMatrix<uint32_t>(matrix);
+    case 64: return TurnMatrix<uint64_t>(matrix);
+    default: Fail(ErrorCode::kUnsupported, "a matrix of ", matrix.dtype(), " is not turned over");
+  }
 }
 
 }  // namespace

@@ -69,9 +69,8 @@ Operand BesselJ(Builder& b, const Operand& x, int order) {
     Hankel h = HankelOf(b, y, order);
     return b.Mul(h.amplitude, b.Sub(b.Mul(h.p, h.cosine), b.Mul(h.q, h.sine)));
   };
-  Operand value = ByDistance(
+  return ByDistance(
       b, x, kHankelFrom, [&](const Operand& y) { return NearJ(b, y, order); }, far);
-  return b.Where(b.Equal(x, kInfinity), b.NumberLike(0, x), value);
 }
 // Y0 = 2/π (ln(x/2) + γ) J0 - 4/π Σ (-1)^k J2k / k, and Y1 = -Y0'.
 Operand NearY(Builder& b, const Operand& x, int order) {
@@ -136,7 +135,7 @@ Operand ScaledK(Builder& b, const Operand& x, int order) {
   };
   Operand value = ByDistance(b, b.Max(x, b.NumberLike(kTiny, x)), kBorder, near, far);
   Operand tiny = order == 0 ? b.Sub(-kEulerGamma, b.Log(b.Mul(x, 0.5))) : b.Reciprocal(x);
-  value = b.Where(b.Less(x, kTiny), tiny, value);
+  value = b.Where(b.Less(x, kTiny), b.Mul(tiny, b.Exp(x)), value);
   value = b.Where(b.Equal(x, 0), b.NumberLike(kInfinity, x), value);
   return b.Where(b.Less(x, 0), b.NumberLike(kNaN, x), value);
 }
@@ -216,7 +215,8 @@ Result AiryAi(Call& c) {
     Operand sine = b.Mul(b.Emit("Sin", {phase}), b.Mul(inverse, PolynomialOf(b, square, Alternating(odd))));
     Operand left = b.Mul(amplitude, b.Add(cosine, sine));
     Operand middle = AirySeries(b, ClipTo(b, x, -kBorder, kBorder));
-    return b.Where(b.Greater(x, kBorder), right, b.Where(b.Less(x, -kBorder), left, middle));
+    Operand value = b.Where(b.Greater(x, kBorder), right, b.Where(b.Less(x, -kBorder), left, middle));
+    return b.Where(b.Equal(b.Abs(x), kInfinity), b.NumberLike(kNaN, x), value);  // so says PyTorch
   });
 }
 

@@ -60,10 +60,10 @@ Result Ndtr(Call& c) {
 Result LogNdtr(Call& c) {
   return OnDoubles(c, 0, [&](const Operand& x) {
     Builder& b = c.b;
-    Operand t = b.Mul(x, M_SQRT1_2);
+    Operand t = b.Mul(x, M_SQRT1_2), is_left = b.Less(x, -M_SQRT2);
     Operand left = b.Sub(b.Log(b.Mul(ScaledErfc(b, b.Neg(t)), 0.5)), b.Mul(t, t));
-    Operand right = b.Where(b.Less(x, -1), b.NumberLike(0, x), b.Mul(ErfcOf(b, t), -0.5));
-    return b.Where(b.Less(x, -M_SQRT2), left, Log1pOf(b, right));
+    Operand right = b.Where(is_left, b.NumberLike(0, x), b.Mul(ErfcOf(b, t), -0.5));
+    return b.Where(is_left, left, Log1pOf(b, right));
   });
 }
 

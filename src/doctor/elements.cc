@@ -11,7 +11,8 @@ Tensor PlainElements(const Tensor& tensor) {
 }
 
 std::vector<double> ToDoubles(const Tensor& tensor) {
-  Tensor plain = PlainElements(tensor);
+  // Straight from a file a tensor may lie at any address.
+  Tensor plain = PlainElements(tensor.IsAligned(sizeof(double)) ? tensor : tensor.Clone());
   std::vector<double> numbers;
   using Types = TypeList<float, double, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, bool>;
   Dispatch(Types{}, plain.dtype(), [&](auto tag) {

@@ -1,0 +1,102 @@
+// Numbers that float16 or bfloat16 cannot hold, seen in the weights and while running.
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "doctor/lint.h"
+
+namespace ferry {
+namespace {
+
+std::string RangeText(const Numbers& numbers) { return Cat(numbers.least, " to ", numbers.largest); }
+
+double Largest(const Numbers& numbers) { return std::max(-numbers.least, numbers.largest); }
+
+bool Overflows(const Numbers& numbers) { return numbers.above_float16 > numbers.masks; }
+bool IsMask(const Numbers& numbers) { return numbers.masks > 0; }
+// Everything that is not 0 becomes 0.
+bool Vanishes(const Numbers& numbers) {
+  return numbers.smallest > 0 && numbers.below_float16 > 0 && Largest(numbers) <= 0x1p-25;
+}
+
+void Describe(Finding& finding, const Numbers& numbers, const std::string& sample) {
+  finding.evidence.emplace_back("range", RangeText(numbers));
+  if (!sample.empty()) finding.evidence.emplace_back("inputs", sample);
+}
+
+// One finding for a value whose numbers do not fit, or none.
+// Of generated inputs only what overflows is worth a warning: real ones may well be larger than they are.
+void Judge(const Place& place, const Numbers& numbers, const Sample* run, FindingList& findings) {
+  std::string sample = run ? run->name : "";
+  if (Overflows(numbers)) {
+    Finding& finding = findings.Add(place, "holds numbers that are infinite in float16");
+    Describe(finding, numbers, sample);
+    finding.evidence.emplace_back("elements", Cat(numbers.above_float16 - numbers.masks, " of ", numbers.count));
+  } else if (Vanishes(numbers)) {
+    Finding& finding = findings.Add(place, Cat("all of it becomes 0 in float16",
+                                               numbers.below_bfloat16 == numbers.below_float16 ? " and bfloat16" : ""));
+    Describe(finding, numbers, sample);
+    if (run && !run->recorded) finding.severity = Severity::kNote;
+  } else if (IsMask(numbers)) {
+    Finding& finding =
+        findings.Add(place, "masks with a number that is -infinity in float16: a row masked as a whole is NaN");
+    Describe(finding, numbers, sample);
+    finding.severity = Severity::kNote;
+  } else if (numbers.below_float16 * 10 > numbers.count && numbers.count > 0) {
+    Finding& finding = findings.Add(place, "more than a tenth of its elements become 0 in float16");
+    Describe(finding, numbers, sample);
+    finding.evidence.emplace_back("elements", Cat(numbers.below_float16, " of ", numbers.count));
+    finding.severity = Severity::kNote;
+  }
+}
+
+bool IsWide(DType type) { return type == DType::kFloat || type == DType::kDouble; }
+
+void LookAtWeights(const Patient& patient, FindingList& findings) {
+  for (const StoredTensor& tensor : patient.model().graph.initializers)
+    if (IsWide(tensor.dtype) && tensor.tensor.defined())
+      Judge({.value = tensor.name}, Count(tensor.tensor), nullptr, findings);
+}
+
+// Only where the trouble begins: a node all of whose inputs were in range.
+void LookAtRuns(const Patient& patient, FindingList& findings) {
+  std::unordered_set<std::string> told;
+  for (const SampleNumbers& run : patient.numbers()) {
+    auto is_bad = [&](const std::string& name) {
+      auto it = run.values.find(name);
+      return it != run.values.end() && (Overflows(it->second) || Vanishes(it->second) || IsMask(it->second));
+    };
+    for (const Node& node : patient.model().graph.nodes) {
+      if (node.op_type == "Constant" || std::any_of(node.inputs.begin(), node.inputs.end(), is_bad)) continue;
+      for (const std::string& output : node.outputs) {
+        auto it = run.values.find(output);
+        const Type* type = patient.TypeOf(output);
+        if (it == run.values.end() || !type || !IsWide(type->dtype) || told.count(output)) continue;
+        // Generated numbers say little of what is small.
+        if (!run.sample->recorded && !Overflows(it->second) && !Vanishes(it->second) && !IsMask(it->second)) continue;
+        if (!is_bad(output) && it->second.below_float16 * 10 <= it->second.count) continue;
+        told.insert(output);
+        Place place = PlaceOf(node);
+        place.value = output;
+        Judge(place, it->second, run.sample, findings);
+      }
+    }
+  }
+}
+
+void Look(const Patient& patient, FindingList& findings) {
+  LookAtWeights(patient, findings);
+  LookAtRuns(patient, findings);
+}
+
+}  // namespace
+
+extern const Lint lint_half_range;
+constinit const Lint lint_half_range = {
+    .name = "half-range",
+    .meaning = "The numbers of the network fit into float16 and bfloat16.",
+    .remedy = "Keep these nodes in float when converting to float16, or use bfloat16; or scale the network.",
+    .look = Look,
+};
+
+}  // namespace ferry

@@ -1,0 +1,106 @@
+#include "doctor/patient.h"
+
+#include "base/error.h"
+#include "doctor/check_inference.h"
+#include "onnx/upgrade/upgrade.h"
+#include "passes/inline_functions.h"
+
+namespace ferry {
+namespace {
+
+// What one look at a model may spend on running it with made-up inputs.
+constexpr double kGeneratedBudgetMs = 250;
+constexpr int64_t kLargestFolded = int64_t{1} << 20;
+
+std::unique_ptr<InferredGraph> Infer(const Model& model) {
+  try {
+    Model copy = CopyDeep(model);
+    UpgradeToNewest(copy);
+    InlineFunctions(copy);
+    auto inferred = std::make_unique<InferredGraph>();
+    inferred->graph = std::move(copy.graph);
+    InferOptions options;
+    options.largest_computed = kLargestFolded;
+    options.on_error = [](const Node&, const Error&) {};  // the lint for the standard speaks of them
+    inferred->facts = InferGraph(inferred->graph, {}, options);
+    return inferred;
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+Patient::Patient(const Model& model, const DoctorOptions& options) : model_(model), options_(options) {
+  for (const std::string& name : options.targets) targets_.push_back(FindTarget(name));
+}
+
+Patient::~Patient() = default;
+
+const std::vector<Problem>& Patient::problems() const {
+  if (!problems_) problems_ = CheckFully(model_);
+  return *problems_;
+}
+
+const InferredGraph* Patient::inferred() const {
+  if (!inferred_) inferred_ = HasErrors(CheckModel(model_)) ? nullptr : Infer(model_);
+  return inferred_->get();
+}
+
+namespace {
+
+const ValueFacts* FindFacts(const InferredGraph* inferred, const std::string& name) {
+  if (!inferred) return nullptr;
+  if (const ValueFacts* found = inferred->facts.Find(name)) return found;
+  for (const auto& [body, values] : inferred->facts.bodies)
+    if (auto it = values.find(name); it != values.end()) return &it->second;
+  return nullptr;
+}
+
+}  // namespace
+
+const Tensor* Patient::ConstantOf(const std::string& name) const {
+  if (const StoredTensor* stored = model_.graph.FindInitializer(name))
+    return stored->problem.empty() && stored->tensor.defined() ? &stored->tensor : nullptr;
+  const ValueFacts* facts = FindFacts(inferred(), name);
+  return facts && facts->constant ? &*facts->constant : nullptr;
+}
+
+const Type* Patient::TypeOf(const std::string& name) const {
+  const ValueFacts* facts = FindFacts(inferred(), name);
+  return facts ? &facts->type : nullptr;
+}
+
+const std::shared_ptr<Session>& Patient::session() const {
+  if (session_) return *session_;
+  session_.emplace();
+  try {
+    *session_ = Session::FromModel(CopyDeep(model_), {.optimize = false});
+  } catch (const Error& error) {
+    why_no_session_ = error.message();
+  }
+  return *session_;
+}
+
+const std::vector<Sample>& Patient::samples() const {
+  if (samples_) return *samples_;
+  samples_.emplace();
+  if (!session()) {
+    if (!options_.data.empty()) Fail(ErrorCode::kUnsupported, why_no_session_);
+    return *samples_;
+  }
+  try {
+    *samples_ = GatherSamples(*session(), options_.data);
+  } catch (const Error&) {
+    if (!options_.data.empty()) throw;
+  }
+  return *samples_;
+}
+
+const std::vector<SampleNumbers>& Patient::numbers() const {
+  if (!numbers_)
+    numbers_ = samples().empty() ? std::vector<SampleNumbers>{} : RunSamples(*session(), samples(), kGeneratedBudgetMs);
+  return *numbers_;
+}
+
+}  // namespace ferry

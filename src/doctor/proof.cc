@@ -1,0 +1,80 @@
+#include "doctor/proof.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "doctor/difference.h"
+
+namespace ferry {
+namespace {
+
+constexpr size_t kMostSamples = 8;
+
+std::vector<std::string> SharedOutputs(const Model& before, const Model& mended) {
+  std::vector<std::string> names;
+  for (const ValueInfo& output : before.graph.outputs)
+    for (const ValueInfo& other : mended.graph.outputs)
+      if (output.name == other.name) names.push_back(output.name);
+  return names;
+}
+
+}  // namespace
+
+ProofStep CompareRun(std::string what, const Session& mended, const std::vector<NamedValue>& inputs,
+                     const std::vector<NamedValue>& expected) {
+  ProofStep step{.what = std::move(what), .holds = true};
+  std::vector<std::string> names;
+  for (const NamedValue& value : expected) names.push_back(value.first);
+  try {
+    std::vector<Value> results = mended.Run(inputs, names);
+    for (size_t i = 0; i < names.size(); ++i) {
+      Difference difference = Compare(results[i], expected[i].second, Tolerance{}, TypeRule::kRecorded);
+      step.max_abs = std::max(step.max_abs, difference.max_abs);
+      if (difference.within()) continue;
+      step.holds = false;
+      step.detail = Cat("'", Printable(names[i]), "': ", difference.Explain());
+    }
+  } catch (const Error& error) {
+    step.holds = false;
+    step.detail = error.message();
+  }
+  return step;
+}
+
+bool Holds(const Proof& proof) {
+  return std::all_of(proof.begin(), proof.end(), [](const ProofStep& step) { return step.holds; });
+}
+
+void ProveSameOutputs(const Patient& before, const Model& mended, Proof& proof) {
+  const std::vector<Sample>& samples = before.samples();
+  if (samples.empty()) {
+    std::string why = before.session() ? "no inputs can be made for it" : before.why_no_session();
+    proof.push_back({.what = "the original cannot be run, so nothing is compared", .holds = true, .detail = why});
+    return;
+  }
+  std::shared_ptr<Session> session;
+  try {
+    session = Session::FromModel(CopyDeep(mended), {.optimize = false});
+  } catch (const Error& error) {
+    proof.push_back({.what = "the mended model can be run", .holds = false, .detail = error.message()});
+    return;
+  }
+  std::vector<std::string> names = SharedOutputs(before.model(), mended);
+  for (size_t i = 0; i < std::min(samples.size(), kMostSamples); ++i) {
+    const Sample& sample = samples[i];
+    if (!sample.fits) continue;
+    std::vector<NamedValue> expected;
+    try {
+      std::vector<Value> results = before.session()->Run(sample.inputs, names);
+      for (size_t k = 0; k < names.size(); ++k) expected.emplace_back(names[k], std::move(results[k]));
+    } catch (const Error& error) {
+      proof.push_back({.what = Cat("inputs '", sample.name, "': the original fails, so nothing is compared"),
+                       .holds = true,
+                       .detail = error.message()});
+      continue;
+    }
+    proof.push_back(CompareRun(Cat("same outputs on inputs '", sample.name, "'"), *session, sample.inputs, expected));
+  }
+}
+
+}  // namespace ferry

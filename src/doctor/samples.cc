@@ -1,0 +1,197 @@
+#include "doctor/samples.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "base/directory.h"
+#include "base/error.h"
+#include "doctor/elements.h"
+#include "doctor/random_input.h"
+#include "doctor/recording.h"
+
+namespace ferry {
+namespace {
+
+constexpr double kFloat16Overflow = 65520;  // the first magnitude that rounds to infinity
+constexpr double kFloat16Vanish = 0x1p-25;  // at or below this a number rounds to 0
+constexpr double kBFloat16Vanish = 0x1p-134;
+constexpr double kMask = -1e30;
+
+Tensor Filled(const Tensor& like, float number) {
+  Tensor floats(DType::kFloat, like.shape());
+  std::fill_n(floats.MutableData<float>(), floats.size(), number);
+  return floats;
+}
+
+// The random inputs, with every floating-point element set to one number.
+std::vector<NamedValue> WithFloatsSet(const std::vector<NamedValue>& inputs, float number) {
+  std::vector<NamedValue> set = inputs;
+  for (NamedValue& input : set)
+    if (input.second.is_tensor() && input.second.tensor().dtype() == DType::kFloat)
+      input.second = Filled(input.second.tensor(), number);
+  return set;
+}
+
+bool AnyFloat(const std::vector<NamedValue>& inputs) {
+  return std::any_of(inputs.begin(), inputs.end(), [](const NamedValue& input) {
+    return input.second.is_tensor() && input.second.tensor().dtype() == DType::kFloat;
+  });
+}
+
+void RefuseNan(const std::string& name, const Tensor& tensor) {
+  if (IsFloating(tensor.dtype()) && Count(tensor).nans > 0)
+    Fail(ErrorCode::kInvalidArgument, "input '", Printable(name), "' holds NaN");
+}
+
+// Whether recorded inputs have the shapes that the model declares. Another batch size is no mistake of the recording.
+bool Fits(const Session& session, const std::vector<NamedValue>& inputs) {
+  bool fits = true;
+  for (const ValueInfo& declared : session.inputs()) {
+    auto given = std::find_if(inputs.begin(), inputs.end(),
+                              [&](const NamedValue& input) { return input.first == declared.name; });
+    if (given == inputs.end())
+      Fail(ErrorCode::kInvalidArgument, "input '", Printable(declared.name), "' is not recorded in it");
+    if (!given->second.is_tensor() || !declared.type.is_tensor() || !declared.type.has_rank()) continue;
+    const Tensor& tensor = given->second.tensor();
+    RefuseNan(declared.name, tensor);
+    const SymbolicShape& shape = *declared.type.shape;
+    auto differs = [&](size_t axis) { return shape[axis].known() && *shape[axis].value != tensor.dim(axis); };
+    bool same = tensor.rank() == shape.size();
+    for (size_t axis = 1; same && axis < shape.size(); ++axis) same = !differs(axis);
+    if (!same)
+      Fail(ErrorCode::kInvalidArgument, "input '", Printable(declared.name), "' must be ", declared.type, ", got ",
+           tensor.dtype(), tensor.shape());
+    if (!shape.empty() && differs(0)) fits = false;
+  }
+  return fits;
+}
+
+struct QuantizedRange {
+  double low, high;
+  bool cuts_at_zero;  // the lower end is the real number 0, as a fused Relu has it
+};
+
+// What a QuantizeLinear with one scale for the whole tensor can express.
+std::optional<QuantizedRange> RangeOf(const Node& node, const Graph& graph) {
+  const StoredTensor* scale = node.HasInput(1) ? graph.FindInitializer(node.inputs[1]) : nullptr;
+  const StoredTensor* zero = node.HasInput(2) ? graph.FindInitializer(node.inputs[2]) : nullptr;
+  if (!scale || !scale->problem.empty() || !scale->tensor.defined() || scale->tensor.size() != 1) return std::nullopt;
+  if (node.HasInput(2) && (!zero || !zero->tensor.defined() || zero->tensor.size() != 1)) return std::nullopt;
+  DType type = zero ? zero->dtype : DType::kUInt8;
+  if (!IsInteger(type) || BitWidth(type) > 16) return std::nullopt;
+  int bits = BitWidth(type);
+  double least = IsSignedInteger(type) ? -std::ldexp(1, bits - 1) : 0;
+  double most = least + std::ldexp(1, bits) - 1;
+  double step = ToDoubles(scale->tensor)[0], offset = zero ? ToDoubles(zero->tensor)[0] : 0;
+  return QuantizedRange{(least - 0.5 - offset) * step, (most + 0.5 - offset) * step, offset == least};
+}
+
+double ShareOutside(const Tensor& tensor, const QuantizedRange& range) {
+  std::vector<double> numbers = ToDoubles(tensor);
+  int64_t outside = 0;
+  for (double number : numbers) outside += number > range.high || (number < range.low && !range.cuts_at_zero);
+  return numbers.empty() ? 0 : static_cast<double>(outside) / static_cast<double>(numbers.size());
+}
+
+std::vector<std::string> AllNames(const Session& session) {
+  std::vector<std::string> names;
+  for (const Node& node : session.model().graph.nodes)
+    for (const std::string& output : node.outputs)
+      if (!output.empty()) names.push_back(output);
+  return names;
+}
+
+SampleNumbers RunOne(const Session& session, const Sample& sample, const std::vector<std::string>& names) {
+  std::vector<Value> results = session.Run(sample.inputs, names);
+  SampleNumbers numbers{.sample = &sample};
+  std::unordered_map<std::string, const Tensor*> tensors;
+  auto take = [&](const std::string& name, const Value& value) {
+    if (!value.is_tensor() || !IsFloating(value.tensor().dtype())) return;
+    numbers.values.emplace(name, Count(value.tensor()));
+    tensors.emplace(name, &value.tensor());
+  };
+  for (size_t i = 0; i < names.size(); ++i) take(names[i], results[i]);
+  for (const NamedValue& input : sample.inputs) take(input.first, input.second);
+  const Graph& graph = session.model().graph;
+  for (const Node& node : graph.nodes) {
+    if (node.op_type != "QuantizeLinear" || !node.HasOutput(0)) continue;
+    auto input = tensors.find(node.inputs[0]);
+    std::optional<QuantizedRange> range = RangeOf(node, graph);
+    if (input != tensors.end() && range) numbers.clipped[node.outputs[0]] = ShareOutside(*input->second, *range);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::vector<Sample> GatherSamples(const Session& session, const std::vector<std::string>& paths) {
+  std::vector<Sample> samples;
+  bool any_fits = false;
+  for (const std::string& path : paths) {
+    Recording recording = ReadRecording(path, session);
+    try {
+      bool fits = Fits(session, recording.inputs);
+      samples.push_back({std::string(LastPart(path)), recording.inputs, recording.outputs, true, fits});
+      any_fits = any_fits || fits;
+    } catch (Error& error) {
+      throw error.At(path);
+    }
+  }
+  if (any_fits) return samples;
+  std::vector<NamedValue> random = MakeRandomInputs(session, {});
+  samples.push_back({"random", random, {}, false, true});
+  if (AnyFloat(random)) {
+    samples.push_back({"zeros", WithFloatsSet(random, 0), {}, false, true});
+    samples.push_back({"ones", WithFloatsSet(random, 1), {}, false, true});
+  }
+  return samples;
+}
+
+Numbers Count(const Tensor& tensor) {
+  Numbers numbers{.count = tensor.size()};
+  double least = std::numeric_limits<double>::infinity(), largest = -least, smallest = least;
+  auto look = [&](double number) {
+    double magnitude = std::fabs(number);
+    if (!std::isfinite(number)) {
+      (std::isnan(number) ? numbers.nans : numbers.infinities) += 1;
+      return;
+    }
+    least = std::min(least, number);
+    largest = std::max(largest, number);
+    if (magnitude == 0) return;
+    smallest = std::min(smallest, magnitude);
+    numbers.above_float16 += magnitude >= kFloat16Overflow;
+    numbers.below_float16 += magnitude <= kFloat16Vanish;
+    numbers.below_bfloat16 += magnitude <= kBFloat16Vanish;
+    numbers.masks += number <= kMask;
+  };
+  if (tensor.dtype() == DType::kFloat && tensor.IsAligned(sizeof(float)))
+    for (float number : tensor.Span<float>()) look(number);
+  else
+    for (double number : ToDoubles(tensor)) look(number);
+  if (least <= largest) numbers.least = least, numbers.largest = largest;
+  if (std::isfinite(smallest)) numbers.smallest = smallest;
+  return numbers;
+}
+
+std::vector<SampleNumbers> RunSamples(const Session& session, const std::vector<Sample>& samples, double budget_ms) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start = Clock::now();
+  std::vector<std::string> names = AllNames(session);
+  std::vector<SampleNumbers> all;
+  for (const Sample& sample : samples) {
+    if (!sample.fits) continue;
+    double used = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    if (!sample.recorded && used > budget_ms) break;
+    try {
+      all.push_back(RunOne(session, sample, names));
+    } catch (const Error& error) {
+      if (sample.recorded) throw Error(error).At(sample.name);
+    }
+  }
+  return all;
+}
+
+}  // namespace ferry

@@ -161,7 +161,13 @@ class Planner {
     if (node.op_type == "Reshape" && node.HasInput(0) && PositionOf(node.inputs[0])) {
       std::optional<Candidate> candidate = BestCandidate(node);
       if (!candidate) return grown.size() <= 1;  // sizes that are not known: the run at the end decides
-      if (grown.size() != 1 || !IsCandidate(node, grown[0], candidate->outer)) return false;
+      if (grown.size() != 1) return false;
+      // A constant shape has no opinion of its own: with one sample, -1 may stand where the batch should not be.
+      if (node.HasInput(1) && Fixed(node.inputs[1])) {
+        if (grown[0] != candidate->axis) return false;
+      } else if (!IsCandidate(node, grown[0], candidate->outer)) {
+        return false;
+      }
       found = BatchPosition{grown[0], candidate->outer};
       return true;
     }
@@ -206,7 +212,8 @@ class Planner {
       int64_t outer = in_front / running, size = (*to)[j];
       if (size % outer != 0 || (size / outer) % batch_ != 0) continue;
       bool alone = outer == 1 && size == batch_;
-      bool same_tail = Product(*to, j + 1, to->rank()) == Product(*from, position->axis + 1, from->rank());
+      bool same_tail = std::equal(to->begin() + static_cast<std::ptrdiff_t>(j) + 1, to->end(),
+                                  from->begin() + static_cast<std::ptrdiff_t>(position->axis) + 1, from->end());
       int score = alone ? (j == position->axis ? 100 : 90) : same_tail ? 60 : outer == 1 ? 50 : 10;
       candidates.push_back({j, outer, score});
     }
@@ -515,8 +522,9 @@ std::optional<BatchPlan> FindBakedBatch(const Graph& graph) {
     if (!SameDim(first, *FirstDim(graph.FindInput(name)->type))) return std::nullopt;
   if (first.known()) {
     bool answers_per_sample = std::any_of(graph.outputs.begin(), graph.outputs.end(), [&](const ValueInfo& output) {
+      if (!output.type.is_tensor() || !output.type.has_rank()) return true;
       const Dim* dim = FirstDim(output.type);
-      return !dim || SameDim(*dim, first) || !dim->known();
+      return dim && (SameDim(*dim, first) || !dim->known());
     });
     if (*first.value < 1 || !answers_per_sample) return std::nullopt;
     return PlanFreeBatch(graph, inputs, *first.value);

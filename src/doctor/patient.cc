@@ -12,6 +12,13 @@ namespace {
 constexpr double kGeneratedBudgetMs = 250;
 constexpr int64_t kLargestFolded = int64_t{1} << 20;
 
+// Whether inference has something to stand on; that shapes are missing does not keep it from finding them.
+bool IsSound(const Model& model) {
+  for (const Problem& problem : CheckModel(model))
+    if (problem.severity == Severity::kError && problem.rule != "value.shape-missing") return false;
+  return true;
+}
+
 std::unique_ptr<InferredGraph> Infer(const Model& model) {
   try {
     Model copy = CopyDeep(model);
@@ -43,7 +50,7 @@ const std::vector<Problem>& Patient::problems() const {
 }
 
 const InferredGraph* Patient::inferred() const {
-  if (!inferred_) inferred_ = HasErrors(CheckModel(model_)) ? nullptr : Infer(model_);
+  if (!inferred_) inferred_ = IsSound(model_) ? Infer(model_) : nullptr;
   return inferred_->get();
 }
 

@@ -102,7 +102,11 @@ void Fix(const Patient& patient, Model& model, FixLog& log) {
     for (std::string& input : node.inputs)
       if (auto it = replaced.find(input); it != replaced.end()) input = it->second;
   });
-  if (!log.changes.empty()) GraphEditor(graph).Finish();
+  if (replaced.empty()) return;
+  GraphEditor editor(graph);
+  for (size_t i = 0; i < editor.size(); ++i)
+    if (editor.node(i).HasOutput(0) && replaced.count(editor.node(i).outputs[0])) editor.Remove(i);
+  editor.Finish();
 }
 
 }  // namespace

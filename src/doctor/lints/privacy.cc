@@ -38,9 +38,11 @@ bool HasMailAddress(std::string_view text) {
     bool name = at > 0 && std::isalnum(static_cast<unsigned char>(text[at - 1]));
     size_t end = at + 1;
     bool dot = false;
-    while (end < text.size() &&
-           (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '-' || text[end] == '.'))
-      dot = dot || (text[end++] == '.' && end > at + 2);
+    for (; end < text.size(); ++end) {
+      char c = text[end];
+      if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '.') break;
+      dot = dot || (c == '.' && end > at + 1);
+    }
     if (name && dot) return true;
   }
   return false;

@@ -214,7 +214,13 @@ class Planner {
       bool alone = outer == 1 && size == batch_;
       bool same_tail = std::equal(to->begin() + static_cast<std::ptrdiff_t>(j) + 1, to->end(),
                                   from->begin() + static_cast<std::ptrdiff_t>(position->axis) + 1, from->end());
-      int score = alone ? (j == position->axis ? 100 : 90) : same_tail ? 60 : outer == 1 ? 50 : 10;
+      // All features of a sample in one dimension with the batch: hardly ever meant when something stands in front.
+      bool swallows_features = outer == 1 && Product(*to, j + 1, to->rank()) == 1;
+      int score = alone               ? (j == position->axis ? 100 : 90)
+                  : same_tail         ? 60
+                  : swallows_features ? 5
+                  : outer == 1        ? 50
+                                      : 10;
       candidates.push_back({j, outer, score});
     }
     return candidates;

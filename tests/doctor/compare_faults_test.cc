@@ -33,7 +33,7 @@ Side::How OneThread(const char* label) { return {label, false, SessionOptions{.t
 void FillZeroWeights(Model& model, Random& random) {
   for (StoredTensor& initializer : model.graph.initializers) {
     if (initializer.dtype != DType::kFloat || initializer.dims.size() != 2) continue;
-    const Tensor& tensor = initializer.Get();
+    Tensor tensor = initializer.Get().Clone();  // in a file it may lie at any address
     auto elements = tensor.Span<float>();
     bool all_zero = std::all_of(elements.begin(), elements.end(), [](float x) { return x == 0; });
     if (all_zero) initializer = MakeStored(initializer.name, random.Floats(tensor.shape()));

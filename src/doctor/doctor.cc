@@ -97,7 +97,7 @@ Place PlaceOf(const Node& node, std::string graph) {
 std::vector<Finding> Examine(const Model& model, const DoctorOptions& options) {
   std::vector<const Lint*> lints = ChosenLints(options);
   Patient patient(model, options);
-  if (!options.data.empty()) patient.samples();  // unusable recordings are told of, whichever lints are asked for
+  if (!options.data.empty()) patient.trials();  // unusable recordings are told of, whichever lints are asked for
   std::vector<Finding> findings;
   for (const Lint* lint : lints)
     for (Finding& finding : Look(*lint, patient)) findings.push_back(std::move(finding));

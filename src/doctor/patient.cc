@@ -89,24 +89,24 @@ const std::shared_ptr<Session>& Patient::session() const {
   return *session_;
 }
 
-const std::vector<Sample>& Patient::samples() const {
-  if (samples_) return *samples_;
-  samples_.emplace();
+const std::vector<Trial>& Patient::trials() const {
+  if (trials_) return *trials_;
+  trials_.emplace();
   if (!session()) {
     if (!options_.data.empty()) Fail(ErrorCode::kUnsupported, why_no_session_);
-    return *samples_;
+    return *trials_;
   }
   try {
-    *samples_ = GatherSamples(*session(), options_.data);
+    *trials_ = GatherTrials(*session(), options_.data);
   } catch (const Error&) {
     if (!options_.data.empty()) throw;
   }
-  return *samples_;
+  return *trials_;
 }
 
-const std::vector<SampleNumbers>& Patient::numbers() const {
+const std::vector<TrialNumbers>& Patient::numbers() const {
   if (!numbers_)
-    numbers_ = samples().empty() ? std::vector<SampleNumbers>{} : RunSamples(*session(), samples(), kGeneratedBudgetMs);
+    numbers_ = trials().empty() ? std::vector<TrialNumbers>{} : RunTrials(*session(), trials(), kGeneratedBudgetMs);
   return *numbers_;
 }
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "doctor/doctor.h"
-#include "doctor/samples.h"
 #include "doctor/targets.h"
+#include "doctor/trials.h"
 #include "graph/model.h"
 #include "onnx/checker/checker.h"
 #include "ops/infer_graph.h"
@@ -43,9 +43,9 @@ class Patient {
   const std::shared_ptr<Session>& session() const;
   const std::string& why_no_session() const { return why_no_session_; }
   // The inputs to try the model with: recordings, or generated ones. Empty when there can be none.
-  const std::vector<Sample>& samples() const;
-  // Numbers of every value of the main graph, sample by sample.
-  const std::vector<SampleNumbers>& numbers() const;
+  const std::vector<Trial>& trials() const;
+  // Numbers of every value of the main graph, trial by trial.
+  const std::vector<TrialNumbers>& numbers() const;
 
  private:
   const Model& model_;
@@ -55,8 +55,8 @@ class Patient {
   mutable std::optional<std::unique_ptr<InferredGraph>> inferred_;
   mutable std::optional<std::shared_ptr<Session>> session_;
   mutable std::string why_no_session_;
-  mutable std::optional<std::vector<Sample>> samples_;
-  mutable std::optional<std::vector<SampleNumbers>> numbers_;
+  mutable std::optional<std::vector<Trial>> trials_;
+  mutable std::optional<std::vector<TrialNumbers>> numbers_;
 };
 
 }  // namespace ferry

@@ -8,7 +8,7 @@
 namespace ferry {
 namespace {
 
-constexpr size_t kMostSamples = 8;
+constexpr size_t kMostTrials = 8;
 
 std::vector<std::string> SharedOutputs(const Model& before, const Model& mended) {
   std::vector<std::string> names;
@@ -46,8 +46,8 @@ bool Holds(const Proof& proof) {
 }
 
 void ProveSameOutputs(const Patient& before, const Model& mended, Proof& proof) {
-  const std::vector<Sample>& samples = before.samples();
-  if (samples.empty()) {
+  const std::vector<Trial>& trials = before.trials();
+  if (trials.empty()) {
     std::string why = before.session() ? "no inputs can be made for it" : before.why_no_session();
     proof.push_back({.what = "the original cannot be run, so nothing is compared", .holds = true, .detail = why});
     return;
@@ -60,20 +60,20 @@ void ProveSameOutputs(const Patient& before, const Model& mended, Proof& proof) 
     return;
   }
   std::vector<std::string> names = SharedOutputs(before.model(), mended);
-  for (size_t i = 0; i < std::min(samples.size(), kMostSamples); ++i) {
-    const Sample& sample = samples[i];
-    if (!sample.fits) continue;
+  for (size_t i = 0; i < std::min(trials.size(), kMostTrials); ++i) {
+    const Trial& trial = trials[i];
+    if (!trial.fits) continue;
     std::vector<NamedValue> expected;
     try {
-      std::vector<Value> results = before.session()->Run(sample.inputs, names);
+      std::vector<Value> results = before.session()->Run(trial.inputs, names);
       for (size_t k = 0; k < names.size(); ++k) expected.emplace_back(names[k], std::move(results[k]));
     } catch (const Error& error) {
-      proof.push_back({.what = Cat("inputs '", sample.name, "': the original fails, so nothing is compared"),
+      proof.push_back({.what = Cat("inputs '", trial.name, "': the original fails, so nothing is compared"),
                        .holds = true,
                        .detail = error.message()});
       continue;
     }
-    proof.push_back(CompareRun(Cat("same outputs on inputs '", sample.name, "'"), *session, sample.inputs, expected));
+    proof.push_back(CompareRun(Cat("same outputs on inputs '", trial.name, "'"), *session, trial.inputs, expected));
   }
 }
 

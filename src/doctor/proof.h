@@ -5,7 +5,7 @@
 
 namespace ferry {
 
-// All outputs that both models have are equal on every sample. Holds without a word when nothing can be run; then a
+// All outputs that both models have are equal on every trial. Holds without a word when nothing can be run; then a
 // step says so.
 void ProveSameOutputs(const Patient& before, const Model& mended, Proof& proof);
 

@@ -61,10 +61,9 @@ void Prove(const Patient& before, const Model& mended, Proof& proof) {
   DoctorOptions plain;  // recordings may be of other sizes than the original takes
   ProveSameOutputs(Patient(before.model(), plain), mended, proof);
   std::shared_ptr<Session> session = Session::FromModel(CopyDeep(mended), {.optimize = false});
-  for (const Sample& sample : before.samples())
-    if (sample.recorded && !sample.outputs.empty())
-      proof.push_back(
-          CompareRun(Cat("recorded outputs of '", sample.name, "'"), *session, sample.inputs, sample.outputs));
+  for (const Trial& trial : before.trials())
+    if (trial.recorded && !trial.outputs.empty())
+      proof.push_back(CompareRun(Cat("recorded outputs of '", trial.name, "'"), *session, trial.inputs, trial.outputs));
 }
 
 }  // namespace

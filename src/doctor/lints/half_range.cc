@@ -19,32 +19,32 @@ bool Vanishes(const Numbers& numbers) {
   return numbers.smallest > 0 && numbers.below_float16 > 0 && Largest(numbers) <= 0x1p-25;
 }
 
-void Describe(Finding& finding, const Numbers& numbers, const std::string& sample) {
+void Describe(Finding& finding, const Numbers& numbers, const std::string& trial) {
   finding.evidence.emplace_back("range", RangeText(numbers));
-  if (!sample.empty()) finding.evidence.emplace_back("inputs", sample);
+  if (!trial.empty()) finding.evidence.emplace_back("inputs", trial);
 }
 
 // One finding for a value whose numbers do not fit, or none.
 // Of generated inputs only what overflows is worth a warning: real ones may well be larger than they are.
-void Judge(const Place& place, const Numbers& numbers, const Sample* run, FindingList& findings) {
-  std::string sample = run ? run->name : "";
+void Judge(const Place& place, const Numbers& numbers, const Trial* run, FindingList& findings) {
+  std::string trial = run ? run->name : "";
   if (Overflows(numbers)) {
     Finding& finding = findings.Add(place, "holds numbers that are infinite in float16");
-    Describe(finding, numbers, sample);
+    Describe(finding, numbers, trial);
     finding.evidence.emplace_back("elements", Cat(numbers.above_float16 - numbers.masks, " of ", numbers.count));
   } else if (Vanishes(numbers)) {
     Finding& finding = findings.Add(place, Cat("all of it becomes 0 in float16",
                                                numbers.below_bfloat16 == numbers.below_float16 ? " and bfloat16" : ""));
-    Describe(finding, numbers, sample);
+    Describe(finding, numbers, trial);
     if (run && !run->recorded) finding.severity = Severity::kNote;
   } else if (IsMask(numbers)) {
     Finding& finding =
         findings.Add(place, "masks with a number that is -infinity in float16: a row masked as a whole is NaN");
-    Describe(finding, numbers, sample);
+    Describe(finding, numbers, trial);
     finding.severity = Severity::kNote;
   } else if (numbers.below_float16 * 10 > numbers.count && numbers.count > 0) {
     Finding& finding = findings.Add(place, "more than a tenth of its elements become 0 in float16");
-    Describe(finding, numbers, sample);
+    Describe(finding, numbers, trial);
     finding.evidence.emplace_back("elements", Cat(numbers.below_float16, " of ", numbers.count));
     finding.severity = Severity::kNote;
   }
@@ -61,7 +61,7 @@ void LookAtWeights(const Patient& patient, FindingList& findings) {
 // Only where the trouble begins: a node all of whose inputs were in range.
 void LookAtRuns(const Patient& patient, FindingList& findings) {
   std::unordered_set<std::string> told;
-  for (const SampleNumbers& run : patient.numbers()) {
+  for (const TrialNumbers& run : patient.numbers()) {
     auto is_bad = [&](const std::string& name) {
       auto it = run.values.find(name);
       return it != run.values.end() && (Overflows(it->second) || Vanishes(it->second) || IsMask(it->second));
@@ -73,12 +73,12 @@ void LookAtRuns(const Patient& patient, FindingList& findings) {
         const Type* type = patient.TypeOf(output);
         if (it == run.values.end() || !type || !IsWide(type->dtype) || told.count(output)) continue;
         // Generated numbers say little of what is small.
-        if (!run.sample->recorded && !Overflows(it->second) && !Vanishes(it->second) && !IsMask(it->second)) continue;
+        if (!run.trial->recorded && !Overflows(it->second) && !Vanishes(it->second) && !IsMask(it->second)) continue;
         if (!is_bad(output) && it->second.below_float16 * 10 <= it->second.count) continue;
         told.insert(output);
         Place place = PlaceOf(node);
         place.value = output;
-        Judge(place, it->second, run.sample, findings);
+        Judge(place, it->second, run.trial, findings);
       }
     }
   }

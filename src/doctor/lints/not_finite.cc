@@ -12,7 +12,7 @@ constexpr double kExpNearlyOverflows = 80;  // exp of 88.7 is infinite in float
 
 class RunReader {
  public:
-  RunReader(const Patient& patient, const SampleNumbers& run) : patient_(patient), run_(run) {}
+  RunReader(const Patient& patient, const TrialNumbers& run) : patient_(patient), run_(run) {}
 
   // Numbers of anything a node reads: values of the run, or constants. Null when it is not floating-point.
   const Numbers* Of(const std::string& name) {
@@ -25,7 +25,7 @@ class RunReader {
 
  private:
   const Patient& patient_;
-  const SampleNumbers& run_;
+  const TrialNumbers& run_;
   std::unordered_map<std::string, Numbers> constants_;
 };
 
@@ -39,7 +39,7 @@ std::string WhyOf(const Node& node) {
   return "the result does not fit into its type";
 }
 
-void LookAt(const Patient& patient, const SampleNumbers& run, std::unordered_set<std::string>& told,
+void LookAt(const Patient& patient, const TrialNumbers& run, std::unordered_set<std::string>& told,
             FindingList& findings) {
   RunReader reader(patient, run);
   for (const Node& node : patient.model().graph.nodes) {
@@ -58,27 +58,27 @@ void LookAt(const Patient& patient, const SampleNumbers& run, std::unordered_set
     if ((!makes_nan && !makes_infinity) || !told.insert(PlaceOf(node).node).second) continue;
     Finding& finding = findings.Add(PlaceOf(node), Cat("gives ", makes_nan ? "NaN" : "infinity", ": ", WhyOf(node)));
     finding.evidence = {
-        {"inputs", run.sample->name}, {"elements", Cat(makes_nan ? nans : infinities)}, {"ranges", ranges}};
-    if (run.sample->recorded) finding.severity = Severity::kError;
+        {"inputs", run.trial->name}, {"elements", Cat(makes_nan ? nans : infinities)}, {"ranges", ranges}};
+    if (run.trial->recorded) finding.severity = Severity::kError;
   }
 }
 
-void LookForNarrowEscapes(const Patient& patient, const SampleNumbers& run, std::unordered_set<std::string>& told,
+void LookForNarrowEscapes(const Patient& patient, const TrialNumbers& run, std::unordered_set<std::string>& told,
                           FindingList& findings) {
   for (const Node& node : patient.model().graph.nodes) {
     auto numbers = node.op_type == "Exp" && node.HasInput(0) ? run.values.find(node.inputs[0]) : run.values.end();
     if (numbers == run.values.end() || numbers->second.largest < kExpNearlyOverflows) continue;
     if (!told.insert(PlaceOf(node).node).second) continue;
     Finding& finding = findings.Add(PlaceOf(node), "comes close to infinity: exp of 88.7 is infinite in float");
-    finding.evidence = {{"inputs", run.sample->name}, {"largest", Cat(numbers->second.largest)}};
+    finding.evidence = {{"inputs", run.trial->name}, {"largest", Cat(numbers->second.largest)}};
     finding.severity = Severity::kNote;
   }
 }
 
 void Look(const Patient& patient, FindingList& findings) {
   std::unordered_set<std::string> told;
-  for (const SampleNumbers& run : patient.numbers()) LookAt(patient, run, told, findings);
-  for (const SampleNumbers& run : patient.numbers()) LookForNarrowEscapes(patient, run, told, findings);
+  for (const TrialNumbers& run : patient.numbers()) LookAt(patient, run, told, findings);
+  for (const TrialNumbers& run : patient.numbers()) LookForNarrowEscapes(patient, run, told, findings);
 }
 
 }  // namespace

@@ -50,18 +50,18 @@ void LookAtWeights(const Patient& patient, const Node& node, FindingList& findin
 
 void LookAtRuns(const Patient& patient, FindingList& findings) {
   std::unordered_set<std::string> told;
-  for (const SampleNumbers& run : patient.numbers())
+  for (const TrialNumbers& run : patient.numbers())
     for (const Node& node : patient.model().graph.nodes) {
       auto clipped =
           node.op_type == "QuantizeLinear" && node.HasOutput(0) ? run.clipped.find(node.outputs[0]) : run.clipped.end();
       if (clipped == run.clipped.end() || clipped->second <= kMostClipped) continue;
       if (!told.insert(node.outputs[0]).second) continue;
       Finding& finding = findings.Add(PlaceOf(node), "cuts numbers off: its range is too narrow for what reaches it");
-      finding.evidence = {{"share", Cat(clipped->second)}, {"inputs", run.sample->name}};
+      finding.evidence = {{"share", Cat(clipped->second)}, {"inputs", run.trial->name}};
       auto reached = run.values.find(node.inputs[0]);
       if (reached != run.values.end())
         finding.evidence.emplace_back("range", Cat(reached->second.least, " to ", reached->second.largest));
-      if (!run.sample->recorded) finding.severity = Severity::kNote;  // made-up inputs may well be out of range
+      if (!run.trial->recorded) finding.severity = Severity::kNote;  // made-up inputs may well be out of range
     }
 }
 

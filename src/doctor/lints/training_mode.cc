@@ -252,9 +252,9 @@ std::vector<std::string> ValuesBeforeTraining(const Patient& before) {
   return names;
 }
 
-ProofStep ProveRepeatable(const Session& mended, const Sample& sample) {
-  ProofStep step{.what = Cat("two runs on inputs '", sample.name, "' give the same outputs"), .holds = true};
-  std::vector<Value> first = mended.Run(sample.inputs), second = mended.Run(sample.inputs);
+ProofStep ProveRepeatable(const Session& mended, const Trial& trial) {
+  ProofStep step{.what = Cat("two runs on inputs '", trial.name, "' give the same outputs"), .holds = true};
+  std::vector<Value> first = mended.Run(trial.inputs), second = mended.Run(trial.inputs);
   for (size_t i = 0; i < first.size(); ++i)
     if (!Identical(first[i], second[i])) step.holds = false;
   if (!step.holds) step.detail = "something else in the model is random; see the lint 'random-operator'";
@@ -263,24 +263,22 @@ ProofStep ProveRepeatable(const Session& mended, const Sample& sample) {
 
 // In training mode the original's answers are not the ones wanted, so they are no yardstick; recordings are.
 void Prove(const Patient& before, const Model& mended, Proof& proof) {
-  if (before.samples().empty()) return ProveSameOutputs(before, mended, proof);
+  if (before.trials().empty()) return ProveSameOutputs(before, mended, proof);
   std::shared_ptr<Session> session = Session::FromModel(CopyDeep(mended), {.optimize = false});
   std::vector<std::string> names = ValuesBeforeTraining(before);
-  const Sample* shown = nullptr;
-  for (const Sample& sample : before.samples()) {
-    if (!sample.fits) continue;
-    shown = &sample;
+  const Trial* shown = nullptr;
+  for (const Trial& trial : before.trials()) {
+    if (!trial.fits) continue;
+    shown = &trial;
     if (!names.empty()) {
-      std::vector<Value> results = before.session()->Run(sample.inputs, names);
+      std::vector<Value> results = before.session()->Run(trial.inputs, names);
       std::vector<NamedValue> expected;
       for (size_t i = 0; i < names.size(); ++i) expected.emplace_back(names[i], std::move(results[i]));
-      proof.push_back(
-          CompareRun(Cat(names.size(), " values in front of the mended nodes on inputs '", sample.name, "'"), *session,
-                     sample.inputs, expected));
+      proof.push_back(CompareRun(Cat(names.size(), " values in front of the mended nodes on inputs '", trial.name, "'"),
+                                 *session, trial.inputs, expected));
     }
-    if (sample.outputs.empty()) continue;
-    ProofStep step =
-        CompareRun(Cat("recorded outputs of '", sample.name, "'"), *session, sample.inputs, sample.outputs);
+    if (trial.outputs.empty()) continue;
+    ProofStep step = CompareRun(Cat("recorded outputs of '", trial.name, "'"), *session, trial.inputs, trial.outputs);
     if (!step.holds) {
       step.what += " are others (were they recorded in training mode?)";
       step.holds = true;

@@ -11,7 +11,7 @@
 
 namespace ferry {
 
-struct Sample {
+struct Trial {
   std::string name;  // the recording's file, or "random", "zeros", "ones"
   std::vector<NamedValue> inputs;
   std::vector<NamedValue> outputs;  // as recorded
@@ -19,9 +19,9 @@ struct Sample {
   bool fits = true;  // false: a recording of another batch size than the model takes
 };
 
-// The recordings in `paths`; when none of them fits, also inputs of random numbers, zeros and ones. Throws for recordings
-// of other shapes and for inputs that hold NaN.
-std::vector<Sample> GatherSamples(const Session& session, const std::vector<std::string>& paths);
+// The recordings in `paths`; when none of them fits, also inputs of random numbers, zeros and ones. Throws for
+// recordings of other shapes and for inputs that hold NaN.
+std::vector<Trial> GatherTrials(const Session& session, const std::vector<std::string>& paths);
 
 // What the elements of a floating-point value are like. Least and largest are over finite elements.
 struct Numbers {
@@ -37,13 +37,13 @@ struct Numbers {
 
 Numbers Count(const Tensor& tensor);
 
-struct SampleNumbers {
-  const Sample* sample = nullptr;
+struct TrialNumbers {
+  const Trial* trial = nullptr;
   std::unordered_map<std::string, Numbers> values;  // floating-point values of the main graph, by name
   std::map<std::string, double> clipped;  // for the output of each QuantizeLinear: the share of elements cut off
 };
 
-// Runs the model on every sample. A sample that fails is left out. Generated ones end when `budget_ms` is used up.
-std::vector<SampleNumbers> RunSamples(const Session& session, const std::vector<Sample>& samples, double budget_ms);
+// Runs the model on every trial. A trial that fails is left out. Generated ones end when `budget_ms` is used up.
+std::vector<TrialNumbers> RunTrials(const Session& session, const std::vector<Trial>& trials, double budget_ms);
 
 }  // namespace ferry

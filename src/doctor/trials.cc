@@ -1,4 +1,4 @@
-#include "doctor/samples.h"
+#include "doctor/trials.h"
 
 #include <algorithm>
 #include <chrono>
@@ -103,9 +103,9 @@ std::vector<std::string> AllNames(const Session& session) {
   return names;
 }
 
-SampleNumbers RunOne(const Session& session, const Sample& sample, const std::vector<std::string>& names) {
-  std::vector<Value> results = session.Run(sample.inputs, names);
-  SampleNumbers numbers{.sample = &sample};
+TrialNumbers RunOne(const Session& session, const Trial& trial, const std::vector<std::string>& names) {
+  std::vector<Value> results = session.Run(trial.inputs, names);
+  TrialNumbers numbers{.trial = &trial};
   std::unordered_map<std::string, const Tensor*> tensors;
   auto take = [&](const std::string& name, const Value& value) {
     if (!value.is_tensor() || !IsFloating(value.tensor().dtype())) return;
@@ -113,7 +113,7 @@ SampleNumbers RunOne(const Session& session, const Sample& sample, const std::ve
     tensors.emplace(name, &value.tensor());
   };
   for (size_t i = 0; i < names.size(); ++i) take(names[i], results[i]);
-  for (const NamedValue& input : sample.inputs) take(input.first, input.second);
+  for (const NamedValue& input : trial.inputs) take(input.first, input.second);
   const Graph& graph = session.model().graph;
   for (const Node& node : graph.nodes) {
     if (node.op_type != "QuantizeLinear" || !node.HasOutput(0)) continue;
@@ -126,27 +126,27 @@ SampleNumbers RunOne(const Session& session, const Sample& sample, const std::ve
 
 }  // namespace
 
-std::vector<Sample> GatherSamples(const Session& session, const std::vector<std::string>& paths) {
-  std::vector<Sample> samples;
+std::vector<Trial> GatherTrials(const Session& session, const std::vector<std::string>& paths) {
+  std::vector<Trial> trials;
   bool any_fits = false;
   for (const std::string& path : paths) {
     Recording recording = ReadRecording(path, session);
     try {
       bool fits = Fits(session, recording.inputs);
-      samples.push_back({std::string(LastPart(path)), recording.inputs, recording.outputs, true, fits});
+      trials.push_back({std::string(LastPart(path)), recording.inputs, recording.outputs, true, fits});
       any_fits = any_fits || fits;
     } catch (Error& error) {
       throw error.At(path);
     }
   }
-  if (any_fits) return samples;
+  if (any_fits) return trials;
   std::vector<NamedValue> random = MakeRandomInputs(session, {});
-  samples.push_back({"random", random, {}, false, true});
+  trials.push_back({"random", random, {}, false, true});
   if (AnyFloat(random)) {
-    samples.push_back({"zeros", WithFloatsSet(random, 0), {}, false, true});
-    samples.push_back({"ones", WithFloatsSet(random, 1), {}, false, true});
+    trials.push_back({"zeros", WithFloatsSet(random, 0), {}, false, true});
+    trials.push_back({"ones", WithFloatsSet(random, 1), {}, false, true});
   }
-  return samples;
+  return trials;
 }
 
 Numbers Count(const Tensor& tensor) {
@@ -176,19 +176,19 @@ Numbers Count(const Tensor& tensor) {
   return numbers;
 }
 
-std::vector<SampleNumbers> RunSamples(const Session& session, const std::vector<Sample>& samples, double budget_ms) {
+std::vector<TrialNumbers> RunTrials(const Session& session, const std::vector<Trial>& trials, double budget_ms) {
   using Clock = std::chrono::steady_clock;
   Clock::time_point start = Clock::now();
   std::vector<std::string> names = AllNames(session);
-  std::vector<SampleNumbers> all;
-  for (const Sample& sample : samples) {
-    if (!sample.fits) continue;
+  std::vector<TrialNumbers> all;
+  for (const Trial& trial : trials) {
+    if (!trial.fits) continue;
     double used = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-    if (!sample.recorded && used > budget_ms) break;
+    if (!trial.recorded && used > budget_ms) break;
     try {
-      all.push_back(RunOne(session, sample, names));
+      all.push_back(RunOne(session, trial, names));
     } catch (const Error& error) {
-      if (sample.recorded) throw Error(error).At(sample.name);
+      if (trial.recorded) throw Error(error).At(trial.name);
     }
   }
   return all;

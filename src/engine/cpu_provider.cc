@@ -19,6 +19,7 @@ class Cpu final : public Provider {
   std::unique_ptr<Kernel> MakeKernel(const KernelRequest& request) const override {
     if (auto kernel = MakeMatMulKernel(request)) return kernel;
     if (auto kernel = MakeConvKernel(request)) return kernel;
+    if (auto kernel = MakeRowKernel(request)) return kernel;
     return std::make_unique<PortableKernel>(request.op);
   }
 };

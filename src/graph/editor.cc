@@ -91,9 +91,13 @@ std::string GraphEditor::FreshName(const std::string& hint) {
 
 std::string GraphEditor::AddConstant(const std::string& hint, Tensor tensor) {
   std::string name = FreshName(hint);
+  DefineConstant(name, std::move(tensor));
+  return name;
+}
+
+void GraphEditor::DefineConstant(const std::string& name, Tensor tensor) {
   constant_[name] = graph_.initializers.size();
   graph_.initializers.push_back(MakeStored(name, std::move(tensor)));
-  return name;
 }
 
 void GraphEditor::Remove(size_t index) {

@@ -32,6 +32,8 @@ class GraphEditor {
   // Adds an initializer under a name that is free, and returns the name.
   std::string AddConstant(const std::string& hint, Tensor tensor);
   std::string FreshName(const std::string& hint);
+  // Gives a value whose node was removed a constant instead.
+  void DefineConstant(const std::string& name, Tensor tensor);
 
   // Changes take effect at once in Producer and Readers; removed nodes vanish in Finish.
   void Remove(size_t index);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/packed_gemm.h"
+#include "kernels/row_kernels.h"
 
 namespace ferry {
 
@@ -28,19 +29,35 @@ Isa BestIsa() {
 }
 
 #if defined(__x86_64__)
-namespace avx512 { extern const GemmKernels kGemmKernels; }
-namespace avx2 { extern const GemmKernels kGemmKernels; }
-#endif
-namespace baseline { extern const GemmKernels kGemmKernels; }
-
-const GemmKernels& BestGemmKernels() {
-  switch (BestIsa()) {
-#if defined(__x86_64__)
-    case Isa::kAvx512: return avx512::kGemmKernels;
-    case Isa::kAvx2: return avx2::kGemmKernels;
-#endif
-    default: return baseline::kGemmKernels;
+#define FERRY_CHOOSE(TABLE, NAME)             \
+  namespace avx512 {                          \
+  extern const TABLE NAME;                    \
+  }                                           \
+  namespace avx2 {                            \
+  extern const TABLE NAME;                    \
+  }                                           \
+  namespace baseline {                        \
+  extern const TABLE NAME;                    \
+  }                                           \
+  static const TABLE& Choose_##TABLE() {      \
+    switch (BestIsa()) {                      \
+      case Isa::kAvx512: return avx512::NAME; \
+      case Isa::kAvx2: return avx2::NAME;     \
+      default: return baseline::NAME;         \
+    }                                         \
   }
-}
+#else
+#define FERRY_CHOOSE(TABLE, NAME) \
+  namespace baseline {            \
+  extern const TABLE NAME;        \
+  }                               \
+  static const TABLE& Choose_##TABLE() { return baseline::NAME; }
+#endif
+
+FERRY_CHOOSE(GemmKernels, kGemmKernels)
+FERRY_CHOOSE(RowKernels, kRowKernels)
+
+const GemmKernels& BestGemmKernels() { return Choose_GemmKernels(); }
+const RowKernels& BestRowKernels() { return Choose_RowKernels(); }
 
 }  // namespace ferry

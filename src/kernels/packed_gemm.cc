@@ -6,31 +6,41 @@
 
 namespace ferry {
 
-// Panels are 32 columns wide; what is left over takes one of 16 when that is enough.
-static int64_t LastPanelWidth(int64_t columns) {
-  int64_t rest = columns % kPanelWidth;
-  return rest == 0 ? 0 : rest <= kPanelWidth / 2 ? kPanelWidth / 2 : kPanelWidth;
-}
-
 int64_t PackedSize(int64_t depth, int64_t columns) {
-  return depth * (columns / kPanelWidth * kPanelWidth + LastPanelWidth(columns));
+  return depth * ((columns + kPanelWidth - 1) / kPanelWidth * kPanelWidth);
 }
 
-int64_t PackedIndex(int64_t depth, int64_t columns, int64_t k, int64_t n) {
-  int64_t first = n / kPanelWidth * kPanelWidth;
-  int64_t width = columns - first >= kPanelWidth ? kPanelWidth : LastPanelWidth(columns);
-  return depth * first + k * width + n - first;
+int64_t PackedIndex(int64_t depth, int64_t k, int64_t n) {
+  return depth * (n / kPanelWidth * kPanelWidth) + k * kPanelWidth + n % kPanelWidth;
 }
 
-void PackMatrix(const float* b, int64_t depth, int64_t columns, int64_t row_stride, int64_t column_stride, float* packed) {
-  for (int64_t first = 0; first < columns; first += kPanelWidth) {
-    int64_t width = columns - first >= kPanelWidth ? kPanelWidth : LastPanelWidth(columns);
-    int64_t filled = std::min(width, columns - first);
+namespace {
+
+// Columns that lie apart are read along their length, a few cache lines of the result at a time.
+void PackColumns(const float* b, int64_t depth, int64_t filled, int64_t column_stride, float* packed) {
+  constexpr int64_t kBlock = 64;
+  for (int64_t first = 0; first < depth; first += kBlock) {
+    int64_t last = std::min(depth, first + kBlock);
+    for (int64_t n = 0; n < filled; ++n)
+      for (int64_t k = first; k < last; ++k) packed[k * kPanelWidth + n] = b[k + n * column_stride];
+  }
+}
+
+}  // namespace
+
+void PackMatrix(const float* b, int64_t depth, int64_t columns, int64_t row_stride, int64_t column_stride,
+                float* packed) {
+  for (int64_t first = 0; first < columns; first += kPanelWidth, packed += depth * kPanelWidth) {
+    int64_t filled = std::min(kPanelWidth, columns - first);
     const float* from = b + first * column_stride;
-    for (int64_t k = 0; k < depth; ++k, packed += width) {
-      for (int64_t n = 0; n < filled; ++n) packed[n] = from[k * row_stride + n * column_stride];
-      for (int64_t n = filled; n < width; ++n) packed[n] = 0.0f;
-    }
+    if (filled < kPanelWidth) std::fill_n(packed, depth * kPanelWidth, 0.0f);
+    if (column_stride == 1)
+      for (int64_t k = 0; k < depth; ++k) std::copy_n(from + k * row_stride, filled, packed + k * kPanelWidth);
+    else if (row_stride == 1)
+      PackColumns(from, depth, filled, column_stride, packed);
+    else
+      for (int64_t k = 0; k < depth; ++k)
+        for (int64_t n = 0; n < filled; ++n) packed[k * kPanelWidth + n] = from[k * row_stride + n * column_stride];
   }
 }
 

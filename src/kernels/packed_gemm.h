@@ -9,12 +9,13 @@
 
 namespace ferry {
 
-// Columns of B are packed in panels this wide; the last panel may be half as wide.
-inline constexpr int64_t kPanelWidth = 32;
+// Columns of B are packed in panels this wide, the last one padded: a cache line of each row, so that a tile's part of
+// a panel fills all sets of the first-level cache.
+inline constexpr int64_t kPanelWidth = 16;
 
 struct GemmEpilogue {
   const float* bias = nullptr;      // per column
-  const float* residual = nullptr;  // same layout as C, with its own row stride
+  const float* residual = nullptr;  // same layout as C, with its own row stride; may be C unless activate_first
   int64_t residual_stride = 0;
   Activation activation;
   bool activate_first = false;  // activation before the residual is added, not after
@@ -37,9 +38,10 @@ struct GatheredGemm {
 // Floats that the packed form of a [depth × columns] matrix takes (taps included in depth).
 int64_t PackedSize(int64_t depth, int64_t columns);
 // b[k * row_stride + n * column_stride]
-void PackMatrix(const float* b, int64_t depth, int64_t columns, int64_t row_stride, int64_t column_stride, float* packed);
+void PackMatrix(const float* b, int64_t depth, int64_t columns, int64_t row_stride, int64_t column_stride,
+                float* packed);
 // Where element (k, n) of it lies.
-int64_t PackedIndex(int64_t depth, int64_t columns, int64_t k, int64_t n);
+int64_t PackedIndex(int64_t depth, int64_t k, int64_t n);
 
 // The kernels of one instruction set.
 struct GemmKernels {

@@ -31,7 +31,10 @@ static void ComputeFusedMatMul(OpContext& context) {
              packed.MutableData<float>());
   GemmEpilogue epilogue;
   if (const Tensor* bias = context.OptionalInput(2)) epilogue.bias = bias->Data<float>();
-  if (const Tensor* residual = context.OptionalInput(3)) epilogue.residual = residual->Data<float>();
+  if (const Tensor* residual = context.OptionalInput(3)) {
+    Require(residual->size() == rows * columns, "residual of shape ", residual->shape(), " does not fit result ", shape);
+    epilogue.residual = residual->Data<float>();
+  }
   epilogue.residual_stride = columns;
   epilogue.activation = ActivationOf(context.node());
   BestGemmKernels().plain(a.Data<float>(), depth, rows, depth, packed.Data<float>(), columns, c.MutableData<float>(),

@@ -2,10 +2,10 @@
 
 #include <limits>
 
+#include "passes/match.h"
+
 namespace ferry {
 namespace {
-
-bool IsStandard(const Node& node, std::string_view op) { return node.op_type == op && CanonicalDomain(node.domain).empty(); }
 
 std::optional<float> ScalarOf(const GraphEditor& editor, const Node& node, size_t input, float otherwise) {
   if (!node.HasInput(input)) return otherwise;

@@ -2,9 +2,10 @@
 #pragma once
 
 #include "graph/model.h"
+#include "ops/infer_graph.h"
 
 namespace ferry {
 
-bool FuseMatMul(Graph& graph);
+bool FuseMatMul(Graph& graph, const GraphFacts& facts);
 
 }  // namespace ferry

@@ -39,7 +39,7 @@ Tensor TransformWeights(const Tensor& weight, const ConvPlan& conv, int outputs)
   for (int64_t m = 0; m < conv.features; ++m)
     for (int64_t c = 0; c < conv.channels; ++c) {
       TransformFilter(outputs, weight.Data<float>() + (m * conv.channels + c) * 9, u);
-      int64_t at = PackedIndex(conv.channels, conv.features, c, m);
+      int64_t at = PackedIndex(conv.channels, c, m);
       for (int64_t p = 0; p < positions; ++p) to[p * size + at] = static_cast<float>(u[p]);
     }
   DropPages(weight.raw(), weight.bytes());

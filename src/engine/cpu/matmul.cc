@@ -28,7 +28,8 @@ class PackedMatMul final : public Kernel {
     if (const Tensor* bias = context.OptionalInput(2)) epilogue.bias = bias->Data<float>();
     const Tensor* residual = context.OptionalInput(3);
     if (residual) {
-      Require(residual->shape() == shape, "residual of shape ", residual->shape(), " does not fit result ", shape);
+      Require(residual->size() == rows * columns_ && residual->dtype() == DType::kFloat, "residual of shape ",
+              residual->shape(), " does not fit result ", shape);
       epilogue.residual = residual->Data<float>();
       epilogue.residual_stride = columns_;
     }

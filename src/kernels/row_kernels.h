@@ -1,0 +1,44 @@
+// Loops over one row of floats, vectorised: activations, normalisation, softmax.
+#pragma once
+
+#include <stdint.h>
+
+#include "kernels/activation.h"
+
+namespace ferry {
+
+// y = (x - mean) / sqrt(variance + epsilon) · scale + bias; without `centered` the mean is taken as zero (RMS).
+struct NormalizeRow {
+  const float* x = nullptr;
+  const float* scale = nullptr;
+  const float* bias = nullptr;  // may be null
+  float* y = nullptr;           // may be x
+  int64_t count = 0;
+  float epsilon = 0;
+  bool centered = true;
+};
+
+// y = softmax(x · scale + mask)
+struct SoftmaxRow {
+  const float* x = nullptr;
+  const float* mask = nullptr;  // may be null
+  float* y = nullptr;           // may be x
+  int64_t count = 0;
+  float scale = 1;
+  bool nan_to_zero = false;  // a row without an answer (all −∞, or NaN somewhere) becomes zeros, not NaN
+};
+
+struct RowKernels {
+  void (*activate)(const Activation& activation, const float* x, float* y, int64_t count);
+  void (*exp)(const float* x, float* y, int64_t count);
+  void (*erf)(const float* x, float* y, int64_t count);
+  void (*normalize)(const NormalizeRow& row);
+  void (*softmax)(const SoftmaxRow& row);
+  // y = Σ weights[k] · rows[k * stride …], for products with a single row on the left
+  void (*combine)(const float* weights, int64_t depth, const float* rows, int64_t stride, float* y, int64_t count);
+  float (*dot)(const float* a, const float* b, int64_t count);
+};
+
+const RowKernels& BestRowKernels();
+
+}  // namespace ferry

@@ -1,0 +1,246 @@
+// FusedAttention: softmax(q · k · scale + mask) · v for float. Made by passes/fuse_attention out of two products and
+// what lies between them, with the transpositions of heads before and after taken in. Scores exist only for a block of
+// queries.
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "kernels/packed_gemm.h"
+#include "kernels/row_kernels.h"
+#include "ops/operator.h"
+#include "ops/support/broadcast.h"
+#include "ops/support/fused.h"
+#include "ops/support/infer.h"
+
+namespace ferry {
+namespace {
+
+// An operand as a stack of matrices: [outer axes…, rows, columns] with any strides.
+struct Stack {
+  const float* data = nullptr;
+  std::vector<int64_t> outer, outer_strides;
+  int64_t rows = 0, columns = 0, row_stride = 0, column_stride = 1;
+};
+
+// The shape of an operand as a stack of [rows, columns], whatever order the file has it in.
+template <class Dims>
+Dims Ordered(const Dims& shape, AttentionForm form) {
+  Dims ordered = shape;
+  auto rank = static_cast<size_t>(ordered.end() - ordered.begin());
+  if (form == AttentionForm::kHeadsInside && rank == 4) std::swap(ordered[1], ordered[2]);
+  if (form == AttentionForm::kTransposed && rank >= 2) std::swap(ordered[rank - 2], ordered[rank - 1]);
+  return ordered;
+}
+
+Stack StackOf(const Tensor& tensor, AttentionForm form, const char* what) {
+  size_t rank = tensor.rank();
+  Require(rank >= 2 && (form != AttentionForm::kHeadsInside || rank == 4), what, " of attention has shape ",
+          tensor.shape());
+  std::vector<int64_t> shape(tensor.shape().begin(), tensor.shape().end()), strides(rank, 1);
+  for (size_t i = rank - 1; i-- > 0;) strides[i] = strides[i + 1] * shape[i + 1];
+  shape = Ordered(shape, form);
+  strides = Ordered(strides, form);
+  Stack stack{tensor.Data<float>(), {}, {}, shape[rank - 2], shape[rank - 1], strides[rank - 2], strides[rank - 1]};
+  stack.outer.assign(shape.begin(), shape.end() - 2);
+  stack.outer_strides.assign(strides.begin(), strides.end() - 2);
+  return stack;
+}
+
+Shape OuterShape(const Stack& stack) {
+  Shape shape;
+  for (int64_t dim : stack.outer) shape.push_back(dim);
+  return shape;
+}
+
+// Where matrix `index` of the result's stack finds its operand.
+int64_t OffsetOf(const Stack& stack, const Shape& outer, int64_t index) {
+  int64_t offset = 0;
+  size_t missing = outer.rank() - stack.outer.size();
+  for (size_t i = outer.rank(); i-- > 0;) {
+    int64_t at = index % outer[i];
+    index /= outer[i];
+    if (i >= missing && stack.outer[i - missing] != 1) offset += at * stack.outer_strides[i - missing];
+  }
+  return offset;
+}
+
+// Rows of the mask may be one for all queries; columns one for all keys.
+const float* MaskRow(const Stack& mask, int64_t offset, int64_t row) {
+  return mask.data + offset + (mask.rows == 1 ? 0 : row * mask.row_stride);
+}
+
+struct Attention {
+  Stack q, k, v, mask;
+  bool has_mask = false;
+  float scale = 1;
+  bool nan_to_zero = false;
+  Shape outer;
+  Stack out;
+  float* out_data = nullptr;
+
+  int64_t queries() const { return q.rows; }
+  int64_t keys() const { return k.rows; }
+};
+
+// Scratch memory that a thread keeps from run to run.
+float* Scratch(size_t which, int64_t count) {
+  thread_local std::array<std::vector<float>, 4> kept;
+  if (kept[which].size() < static_cast<size_t>(count)) kept[which].resize(static_cast<size_t>(count));
+  return kept[which].data();
+}
+
+void SoftmaxRows(const Attention& problem, int64_t mask_offset, int64_t first, int64_t count, float* scores) {
+  const RowKernels& kernels = BestRowKernels();
+  int64_t keys = problem.keys();
+  for (int64_t r = 0; r < count; ++r) {
+    SoftmaxRow row{scores + r * keys, nullptr, scores + r * keys, keys, problem.scale, problem.nan_to_zero};
+    if (problem.has_mask) {
+      row.mask = MaskRow(problem.mask, mask_offset, first + r);
+      if (problem.mask.columns == 1 && keys > 1) {
+        float* spread = Scratch(3, keys);
+        std::fill_n(spread, keys, *row.mask);
+        row.mask = spread;
+      }
+    }
+    kernels.softmax(row);
+  }
+}
+
+// Few queries: packing would cost more than it saves.
+void FewQueries(const Attention& problem, int64_t index, int64_t first, int64_t last) {
+  const RowKernels& kernels = BestRowKernels();
+  int64_t keys = problem.keys(), depth = problem.q.columns;
+  const float* q = problem.q.data + OffsetOf(problem.q, problem.outer, index);
+  const float* k = problem.k.data + OffsetOf(problem.k, problem.outer, index);
+  const float* v = problem.v.data + OffsetOf(problem.v, problem.outer, index);
+  float* out = problem.out_data + OffsetOf(problem.out, problem.outer, index);
+  int64_t mask_offset = problem.has_mask ? OffsetOf(problem.mask, problem.outer, index) : 0;
+  float* scores = Scratch(0, keys);
+  for (int64_t row = first; row < last; ++row) {
+    const float* query = q + row * problem.q.row_stride;
+    if (problem.k.column_stride == 1)
+      for (int64_t t = 0; t < keys; ++t) scores[t] = kernels.dot(query, k + t * problem.k.row_stride, depth);
+    else
+      kernels.combine(query, depth, k, problem.k.column_stride, scores, keys);
+    SoftmaxRows(problem, mask_offset, row, 1, scores);
+    kernels.combine(scores, keys, v, problem.v.row_stride, out + row * problem.out.row_stride, problem.v.columns);
+  }
+}
+
+// Scores of this many elements stay in the second-level cache.
+constexpr int64_t kScores = 48 * 1024;
+
+void ManyQueries(const Attention& problem, int64_t index, int64_t first, int64_t last) {
+  const GemmKernels& gemm = BestGemmKernels();
+  int64_t keys = problem.keys(), depth = problem.q.columns, width = problem.v.columns;
+  const float* q = problem.q.data + OffsetOf(problem.q, problem.outer, index);
+  float* out = problem.out_data + OffsetOf(problem.out, problem.outer, index);
+  int64_t mask_offset = problem.has_mask ? OffsetOf(problem.mask, problem.outer, index) : 0;
+  float* packed_k = Scratch(1, PackedSize(depth, keys));
+  float* packed_v = Scratch(2, PackedSize(keys, width));
+  PackMatrix(problem.k.data + OffsetOf(problem.k, problem.outer, index), depth, keys, problem.k.column_stride,
+             problem.k.row_stride, packed_k);
+  PackMatrix(problem.v.data + OffsetOf(problem.v, problem.outer, index), keys, width, problem.v.row_stride,
+             problem.v.column_stride, packed_v);
+  int64_t block = std::clamp(kScores / keys / gemm.best_rows, int64_t{1}, int64_t{16}) * gemm.best_rows;
+  float* scores = Scratch(0, block * keys);
+  for (int64_t row = first; row < last; row += block) {
+    int64_t count = std::min(block, last - row);
+    gemm.plain(q + row * problem.q.row_stride, problem.q.row_stride, count, depth, packed_k, keys, scores, keys, {});
+    SoftmaxRows(problem, mask_offset, row, count, scores);
+    gemm.plain(scores, keys, count, keys, packed_v, width, out + row * problem.out.row_stride, problem.out.row_stride,
+               {});
+  }
+}
+
+void RunAttention(const OpContext& context, const Attention& problem) {
+  int64_t stacks = problem.outer.ElementCount(), queries = problem.queries(), keys = problem.keys();
+  if (stacks == 0 || queries == 0 || problem.v.columns == 0) return;
+  const bool few = queries < 4;
+  // Queries of one stack are cut only when there are many: each cut packs the keys again.
+  constexpr int64_t kQueriesPerCut = 512;
+  int64_t cuts = (queries + kQueriesPerCut - 1) / kQueriesPerCut;
+  int64_t work =
+      std::max<int64_t>(1, std::min(queries, kQueriesPerCut) * keys * (problem.q.columns + problem.v.columns));
+  int64_t grain = std::max<int64_t>(1, (int64_t{1} << 19) / work);
+  context.ParallelFor(stacks * cuts, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      int64_t first = piece % cuts * kQueriesPerCut, last = std::min(queries, first + kQueriesPerCut);
+      (few ? FewQueries : ManyQueries)(problem, piece / cuts, first, last);
+    }
+  });
+}
+
+// A sum with a larger mask repeats a single row of scores.
+void Stretch(Stack& stack, int64_t rows) {
+  if (stack.rows != 1 || rows <= 1) return;
+  stack.rows = rows;
+  stack.row_stride = 0;
+}
+
+void ComputeFusedAttention(OpContext& context) {
+  const Node& node = context.node();
+  Attention problem;
+  problem.q = StackOf(context.Input(0), AttentionFormOf(node, "q_form"), "the query");
+  problem.k = StackOf(context.Input(1), AttentionFormOf(node, "k_form"), "the key");
+  problem.v = StackOf(context.Input(2), AttentionFormOf(node, "v_form"), "the value");
+  problem.scale = node.Float("scale", 1.0f);
+  problem.nan_to_zero = node.Int("nan_to_zero", 0) != 0;
+  Require(problem.q.column_stride == 1 && problem.v.column_stride == 1, "only keys may lie transposed");
+  problem.outer = BroadcastShapes(BroadcastShapes(OuterShape(problem.q), OuterShape(problem.k)), OuterShape(problem.v));
+  if (const Tensor* mask = context.OptionalInput(3)) {
+    problem.has_mask = true;
+    Tensor matrix = mask->rank() >= 2 ? *mask : mask->Reshaped({1, mask->size()});
+    problem.mask = StackOf(matrix, AttentionForm::kPlain, "the mask");
+    problem.outer = BroadcastShapes(problem.outer, OuterShape(problem.mask));
+    Stretch(problem.q, problem.mask.rows);
+    Stretch(problem.k, problem.mask.columns);
+    auto fits = [](int64_t have, int64_t need) { return have == need || have == 1; };
+    Require(fits(problem.mask.rows, problem.q.rows) && fits(problem.mask.columns, problem.k.rows), "a mask of shape ",
+            mask->shape(), " does not fit scores of ", problem.q.rows, " × ", problem.k.rows);
+  }
+  Require(problem.q.columns == problem.k.columns && problem.k.rows == problem.v.rows, "the sizes of q ",
+          context.Input(0).shape(), ", k ", context.Input(1).shape(), " and v ", context.Input(2).shape(),
+          " do not fit");
+  AttentionForm form = AttentionFormOf(node, "out_form");
+  Shape shape = problem.outer;
+  shape.push_back(problem.q.rows);
+  shape.push_back(problem.v.columns);
+  Tensor& out = context.Output(0, DType::kFloat, Ordered(shape, form));
+  problem.out = StackOf(out, form, "the result");
+  Require(problem.out.column_stride == 1, "only keys may lie transposed");
+  problem.out_data = out.MutableData<float>();
+  if (problem.k.rows == 0) {
+    std::fill_n(problem.out_data, out.size(), 0.0f);
+    return;
+  }
+  RunAttention(context, problem);
+}
+
+void InferFusedAttention(InferContext& context) {
+  const SymbolicShape *q = context.InputShape(0), *k = context.InputShape(1), *v = context.InputShape(2);
+  if (!q || !k || !v || q->size() < 2 || k->size() < 2 || v->size() < 2) return context.SetOutput(0, DType::kFloat);
+  const Node& node = context.node();
+  SymbolicShape query = Ordered(*q, AttentionFormOf(node, "q_form")),
+                key = Ordered(*k, AttentionFormOf(node, "k_form")),
+                value = Ordered(*v, AttentionFormOf(node, "v_form"));
+  auto outer = [](const SymbolicShape& shape) { return SymbolicShape(shape.begin(), shape.end() - 2); };
+  SymbolicShape out = BroadcastSymbolic(BroadcastSymbolic(outer(query), outer(key)), outer(value));
+  SymbolicShape rows = {query[query.size() - 2]};
+  if (context.Has(3)) {
+    const SymbolicShape* mask = context.InputShape(3);
+    if (!mask) return context.SetOutput(0, DType::kFloat);
+    if (mask->size() > 2) out = BroadcastSymbolic(out, outer(*mask));
+    if (mask->size() > 1) rows = BroadcastSymbolic(rows, {(*mask)[mask->size() - 2]});
+  }
+  out.push_back(rows[0]);
+  out.push_back(value.back());
+  context.SetOutput(0, DType::kFloat, Ordered(out, AttentionFormOf(node, "out_form")));
+}
+
+}  // namespace
+
+FERRY_OPERATOR(FusedAttention,
+               {.domain = kInternalDomain, .compute = ComputeFusedAttention, .infer = InferFusedAttention});
+
+}  // namespace ferry

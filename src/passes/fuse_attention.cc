@@ -1,0 +1,161 @@
+#include "passes/fuse_attention.h"
+
+#include "ops/support/fused.h"
+#include "passes/match.h"
+
+namespace ferry {
+namespace {
+
+struct Operand {
+  std::string name;
+  AttentionForm form = AttentionForm::kPlain;
+};
+
+class Fusion {
+ public:
+  Fusion(Graph& graph, const GraphFacts& facts) : editor_(graph), facts_(facts) {}
+
+  bool Run() {
+    for (size_t i = 0, count = editor_.size(); i < count; ++i)
+      if (!editor_.removed(i) && IsStandard(editor_.node(i), "Softmax")) FromSoftmax(i);
+    return editor_.Finish();
+  }
+
+ private:
+  void FromSoftmax(size_t index) {
+    const Node& softmax = editor_.node(index);
+    const std::string& scores = softmax.inputs[0];
+    const SymbolicShape* shape = ShapeOf(scores);
+    int64_t axis = softmax.Int("axis", -1);
+    if (!shape || !IsFloat(scores) || (axis != -1 && axis != static_cast<int64_t>(shape->size()) - 1)) return;
+    std::string mask;
+    const Node* first = FindProduct(scores, mask);
+    if (!first) return;
+    std::string probabilities = softmax.outputs[0];
+    bool nan_to_zero = TakeNanGuard(probabilities);
+    int last = editor_.OnlyReader(probabilities);
+    if (last < 0) return;
+    const Node& second = editor_.node(static_cast<size_t>(last));
+    if (!IsStandard(second, "MatMul") || second.inputs[0] != probabilities || second.inputs[1] == probabilities) return;
+    if (!IsMatrices(first->inputs[0]) || !IsMatrices(first->inputs[1]) || !IsMatrices(second.inputs[1])) return;
+
+    float scale = 1;
+    Operand q = TakeHeads(TakeScale(first->inputs[0], scale)), k = TakeKey(TakeScale(first->inputs[1], scale));
+    Operand v = TakeHeads(second.inputs[1]), out{second.outputs[0]};
+    size_t place = static_cast<size_t>(last);
+    TakeOutputHeads(out, place);
+
+    Node fused;
+    fused.name = softmax.name;
+    fused.op_type = "FusedAttention";
+    fused.domain = kInternalDomain;
+    fused.inputs = {q.name, k.name, v.name};
+    if (!mask.empty()) fused.inputs.push_back(mask);
+    fused.outputs = {out.name};
+    fused.Set("scale", scale);
+    fused.Set("nan_to_zero", int64_t{nan_to_zero});
+    fused.Set("q_form", static_cast<int64_t>(q.form));
+    fused.Set("k_form", static_cast<int64_t>(k.form));
+    fused.Set("v_form", static_cast<int64_t>(v.form));
+    fused.Set("out_form", static_cast<int64_t>(out.form));
+    // What led here and is needed no more is dropped when the editor finishes.
+    if (place != static_cast<size_t>(last)) editor_.Remove(static_cast<size_t>(last));
+    editor_.Replace(place, std::move(fused));
+  }
+
+  const SymbolicShape* ShapeOf(const std::string& value) const {
+    const ValueFacts* facts = facts_.Find(value);
+    return facts && facts->type.shape ? &*facts->type.shape : nullptr;
+  }
+  bool IsFloat(const std::string& value) const {
+    const ValueFacts* facts = facts_.Find(value);
+    return facts && facts->type.dtype == DType::kFloat;
+  }
+  bool IsMatrices(const std::string& value) const { return ShapeOf(value) && ShapeOf(value)->size() >= 2; }
+
+  // The product behind the scores, with a mask added or without.
+  const Node* FindProduct(const std::string& scores, std::string& mask) const {
+    if (const Node* product = MadeOnlyBy(editor_, scores, "MatMul")) return product;
+    const Node* sum = MadeOnlyBy(editor_, scores, "Add");
+    if (!sum) return nullptr;
+    for (size_t i = 0; i < 2; ++i) {
+      const Node* product = MadeOnlyBy(editor_, sum->inputs[i], "MatMul");
+      if (!product || sum->inputs[0] == sum->inputs[1] || !ShapeOf(sum->inputs[1 - i])) continue;
+      mask = sum->inputs[1 - i];
+      return product;
+    }
+    return nullptr;
+  }
+
+  // Where(IsNaN(p), 0, p): a query that may look nowhere gets zeros.
+  bool TakeNanGuard(std::string& probabilities) const {
+    const std::vector<size_t>& readers = editor_.Readers(probabilities);
+    if (readers.size() != 2 || editor_.Uses(probabilities) != 2) return false;
+    for (size_t i = 0; i < 2; ++i) {
+      const Node& test = editor_.node(readers[i]);
+      const Node& choice = editor_.node(readers[1 - i]);
+      if (!IsStandard(test, "IsNaN") || !IsStandard(choice, "Where")) continue;
+      if (choice.inputs[0] != test.outputs[0] || choice.inputs[2] != probabilities) continue;
+      if (editor_.Uses(test.outputs[0]) != 1 || ScalarConstant(editor_, choice.inputs[1]) != 0.0f) continue;
+      probabilities = choice.outputs[0];
+      return true;
+    }
+    return false;
+  }
+
+  std::string TakeScale(const std::string& value, float& scale) const {
+    const Node* product = MadeOnlyBy(editor_, value, "Mul");
+    auto scaled = product ? ScalarOperand(editor_, *product) : std::nullopt;
+    if (!scaled) return value;
+    scale *= scaled->scalar;
+    return scaled->other;
+  }
+
+  // Heads moved in front of the length: the kernel can do without.
+  Operand TakeHeads(const std::string& value) const {
+    const Node* transpose = MadeBy(editor_, value, "Transpose");
+    if (!transpose || !IsPermutation(*transpose, {0, 2, 1, 3})) return {value};
+    return {transpose->inputs[0], AttentionForm::kHeadsInside};
+  }
+
+  Operand TakeKey(const std::string& value) const {
+    if (const Node* transpose = MadeBy(editor_, value, "Transpose")) {
+      const SymbolicShape* shape = ShapeOf(value);
+      if (IsPermutation(*transpose, {0, 1, 3, 2}) || (shape->size() == 3 && IsPermutation(*transpose, {0, 2, 1})))
+        return TakeHeads(transpose->inputs[0]);
+      if (IsPermutation(*transpose, {0, 2, 3, 1})) return {transpose->inputs[0], AttentionForm::kHeadsInside};
+    }
+    // Reshape to three dimensions, transpose, reshape back: PyTorch's exporter.
+    const Node* back = MadeBy(editor_, value, "Reshape");
+    const Node* transpose = back ? MadeBy(editor_, back->inputs[0], "Transpose") : nullptr;
+    const Node* flat =
+        transpose && IsPermutation(*transpose, {0, 2, 1}) ? MadeBy(editor_, transpose->inputs[0], "Reshape") : nullptr;
+    if (flat && IsTransposedOf(value, flat->outputs[0], flat->inputs[0])) return TakeHeads(flat->inputs[0]);
+    return {value, AttentionForm::kTransposed};
+  }
+
+  bool IsTransposedOf(const std::string& result, const std::string& flat, const std::string& key) const {
+    const SymbolicShape *r = ShapeOf(result), *f = ShapeOf(flat), *k = ShapeOf(key);
+    return r && f && k && r->size() == 4 && f->size() == 3 && k->size() == 4 && SameDim((*r)[0], (*k)[0]) &&
+           SameDim((*r)[1], (*k)[1]) && SameDim((*r)[2], (*k)[3]) && SameDim((*r)[3], (*k)[2]) &&
+           SameDim((*f)[1], (*k)[2]) && SameDim((*f)[2], (*k)[3]);
+  }
+
+  void TakeOutputHeads(Operand& out, size_t& place) const {
+    int reader = editor_.OnlyReader(out.name);
+    if (reader < 0) return;
+    const Node& transpose = editor_.node(static_cast<size_t>(reader));
+    if (!IsStandard(transpose, "Transpose") || !IsPermutation(transpose, {0, 2, 1, 3})) return;
+    place = static_cast<size_t>(reader);
+    out = {transpose.outputs[0], AttentionForm::kHeadsInside};
+  }
+
+  GraphEditor editor_;
+  const GraphFacts& facts_;
+};
+
+}  // namespace
+
+bool FuseAttention(Graph& graph, const GraphFacts& facts) { return Fusion(graph, facts).Run(); }
+
+}  // namespace ferry

@@ -1,0 +1,32 @@
+// Small questions that passes ask about a graph.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "graph/editor.h"
+
+namespace ferry {
+
+// Is it this operator of the ONNX standard?
+inline bool IsStandard(const Node& node, std::string_view op) {
+  return node.op_type == op && CanonicalDomain(node.domain).empty();
+}
+
+// The node that makes a value when it is of this kind, else null.
+const Node* MadeBy(const GraphEditor& editor, const std::string& value, std::string_view op);
+// The same when nothing else needs the value.
+const Node* MadeOnlyBy(const GraphEditor& editor, const std::string& value, std::string_view op);
+
+// A float constant of one element.
+std::optional<float> ScalarConstant(const GraphEditor& editor, const std::string& value);
+// One operand of a commutative node of two inputs is a scalar constant: its value, and the other operand.
+struct WithScalar {
+  float scalar;
+  std::string other;
+};
+std::optional<WithScalar> ScalarOperand(const GraphEditor& editor, const Node& node);
+
+bool IsPermutation(const Node& transpose, std::initializer_list<int64_t> permutation);
+
+}  // namespace ferry

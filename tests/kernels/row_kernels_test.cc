@@ -1,0 +1,149 @@
+// The vectorised rows against plain loops in double, at every length around the vector's and some long ones.
+#include "kernels/row_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace ferry {
+namespace {
+
+std::vector<float> RandomRow(std::mt19937& random, int64_t count, float spread) {
+  std::normal_distribution<float> normal(0, spread);
+  std::vector<float> row(static_cast<size_t>(count));
+  for (float& value : row) value = normal(random);
+  return row;
+}
+
+int64_t RandomCount(std::mt19937& random) { return 1 + static_cast<int64_t>(random() % (random() % 4 ? 70 : 3000)); }
+
+// Distance in representable numbers.
+int64_t UlpsApart(float a, double b) {
+  auto rank = [](float x) {
+    int32_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    return bits < 0 ? int64_t{INT32_MIN} - bits : int64_t{bits};
+  };
+  return std::abs(rank(a) - rank(static_cast<float>(b)));
+}
+
+TEST(RowKernels, ExpIsWithinTwoUlps) {
+  std::vector<float> x, y;
+  for (float value = -87.3f; value < 88.7f; value += 0.00137f) x.push_back(value);
+  y.resize(x.size());
+  BestRowKernels().exp(x.data(), y.data(), static_cast<int64_t>(x.size()));
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_LE(UlpsApart(y[i], std::exp(static_cast<double>(x[i]))), 2) << x[i];
+}
+
+TEST(RowKernels, ErfIsWithinTwoUlps) {
+  std::vector<float> x, y;
+  for (float value = -5; value < 5; value += 0.000113f) x.push_back(value);
+  y.resize(x.size());
+  BestRowKernels().erf(x.data(), y.data(), static_cast<int64_t>(x.size()));
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_LE(UlpsApart(y[i], std::erf(static_cast<double>(x[i]))), 2) << x[i];
+}
+
+TEST(RowKernels, TanhAndSigmoidAreWithinThreeUlps) {
+  std::vector<float> x, y;
+  for (float value = -15; value < 15; value += 0.000317f) x.push_back(value);
+  y.resize(x.size());
+  auto count = static_cast<int64_t>(x.size());
+  BestRowKernels().activate({ActivationKind::kTanh}, x.data(), y.data(), count);
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_LE(UlpsApart(y[i], std::tanh(static_cast<double>(x[i]))), 3) << x[i];
+  BestRowKernels().activate({ActivationKind::kSigmoid}, x.data(), y.data(), count);
+  for (size_t i = 0; i < x.size(); ++i)
+    ASSERT_LE(UlpsApart(y[i], 1 / (1 + std::exp(-static_cast<double>(x[i])))), 3) << x[i];
+}
+
+TEST(RowKernels, ExpOfSpecialNumbers) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  float x[] = {kInfinity, -kInfinity, NAN, 0.0f, 200.0f, -200.0f, 88.8f}, y[7];
+  BestRowKernels().exp(x, y, 7);
+  EXPECT_EQ(y[0], kInfinity);
+  EXPECT_EQ(y[1], 0.0f);
+  EXPECT_TRUE(std::isnan(y[2]));
+  EXPECT_EQ(y[3], 1.0f);
+  EXPECT_EQ(y[4], kInfinity);
+  EXPECT_EQ(y[5], 0.0f);
+  EXPECT_EQ(y[6], kInfinity);
+}
+
+TEST(RowKernels, NormalizesAsPlainLoopsDo) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 400; ++round) {
+    int64_t count = RandomCount(random);
+    std::vector<float> x = RandomRow(random, count, 2), scale = RandomRow(random, count, 1),
+                       bias = RandomRow(random, count, 1);
+    for (float& value : x) value += 3;
+    bool centered = random() % 2, biased = random() % 2;
+    double mean = 0, squares = 0;
+    if (centered)
+      for (float value : x) mean += value / static_cast<double>(count);
+    for (float value : x) squares += (value - mean) * (value - mean) / static_cast<double>(count);
+    std::vector<float> y = x;
+    BestRowKernels().normalize(
+        {y.data(), scale.data(), biased ? bias.data() : nullptr, y.data(), count, 1e-5f, centered});
+    for (size_t i = 0; i < x.size(); ++i) {
+      double expected = (x[i] - mean) / std::sqrt(squares + 1e-5) * scale[i] + (biased ? bias[i] : 0);
+      ASSERT_NEAR(y[i], expected, 2e-5 * (1 + std::abs(expected))) << count;
+    }
+  }
+}
+
+TEST(RowKernels, SoftmaxWithScaleAndMask) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 400; ++round) {
+    int64_t count = RandomCount(random);
+    std::vector<float> x = RandomRow(random, count, 5), mask = RandomRow(random, count, 1), y(x.size());
+    for (float& value : mask)
+      if (random() % 3 == 0) value = -std::numeric_limits<float>::infinity();
+    mask[random() % mask.size()] = 0;
+    bool masked = random() % 2;
+    BestRowKernels().softmax({x.data(), masked ? mask.data() : nullptr, y.data(), count, 0.5f});
+    double largest = -INFINITY, sum = 0;
+    auto score = [&](size_t i) { return 0.5 * x[i] + (masked ? mask[i] : 0.0f); };
+    for (size_t i = 0; i < x.size(); ++i) largest = std::max(largest, score(i));
+    for (size_t i = 0; i < x.size(); ++i) sum += std::exp(score(i) - largest);
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(y[i], std::exp(score(i) - largest) / sum, 1e-6) << count;
+  }
+}
+
+TEST(RowKernels, SoftmaxWithoutAnAnswer) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (float odd : {-kInfinity, kInfinity, NAN}) {
+    for (int64_t count : {1, 3, 8, 17, 100}) {
+      std::vector<float> x(static_cast<size_t>(count), odd == -kInfinity ? odd : 1.0f), y(x.size());
+      x.back() = odd;
+      BestRowKernels().softmax({x.data(), nullptr, y.data(), count});
+      for (float value : y) EXPECT_TRUE(std::isnan(value));
+      BestRowKernels().softmax({x.data(), nullptr, y.data(), count, 1, true});
+      for (float value : y) EXPECT_EQ(value, 0.0f);
+    }
+  }
+}
+
+TEST(RowKernels, CombineAndDot) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; ++round) {
+    int64_t depth = static_cast<int64_t>(random() % 30), count = 1 + static_cast<int64_t>(random() % 50);
+    std::vector<float> weights = RandomRow(random, depth, 1), rows = RandomRow(random, (depth + 1) * count, 1);
+    std::vector<float> y(static_cast<size_t>(count), NAN);
+    BestRowKernels().combine(weights.data(), depth, rows.data(), count, y.data(), count);
+    for (int64_t i = 0; i < count; ++i) {
+      double expected = 0;
+      for (int64_t k = 0; k < depth; ++k)
+        expected += static_cast<double>(weights[static_cast<size_t>(k)]) * rows[static_cast<size_t>(k * count + i)];
+      ASSERT_NEAR(y[static_cast<size_t>(i)], expected, 1e-4);
+    }
+    double expected = 0;
+    for (size_t k = 0; k < weights.size(); ++k) expected += static_cast<double>(weights[k]) * rows[k];
+    ASSERT_NEAR(BestRowKernels().dot(weights.data(), rows.data(), depth), expected, 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace ferry

@@ -253,8 +253,9 @@ void RunPanels(const GatheredGemm& gemm, const DepthRange& range) {
   if (gemm.row_count == 0) return;
   constexpr int64_t kSmall = 48 * 1024;
   if (range.count * gemm.columns > kSmall) return RunBlock(gemm, range, 0, gemm.row_count);
-  for (int64_t row = 0; row < gemm.row_count; row += kTileRows)
-    RunBlock(gemm, range, row, gemm.row_count - row < kTileRows ? gemm.row_count - row : kTileRows);
+  const int64_t rows = gemm.columns <= static_cast<int64_t>(kLanes) ? kNarrowTileRows : kTileRows;
+  for (int64_t row = 0; row < gemm.row_count; row += rows)
+    RunBlock(gemm, range, row, gemm.row_count - row < rows ? gemm.row_count - row : rows);
 }
 
 void Gathered(const GatheredGemm& gemm) {

@@ -60,6 +60,24 @@ void CollectNames(const Argument& output, std::vector<std::string>& names) {
     names.emplace_back();
 }
 
+using NamedArgs = std::vector<std::pair<std::string, Arg>>;
+
+// Calls that say how a piece of the program is differentiated or compiled; their results are those of the piece.
+bool IsWrapper(const std::string& target) {
+  for (const char* name : {"wrap_with_set_grad_enabled", "wrap_with_autocast", "wrap", "invoke_subgraph"})
+    if (target == Cat("higher_order.", name)) return true;
+  return false;
+}
+
+// wrap_with_autocast(device, dtype, enabled, cache, piece, …) changes types inside the piece when it is enabled.
+void RefuseAutocast(const std::string& target, const NamedArgs& arguments) {
+  if (!target.ends_with("autocast")) return;
+  const Scalar* enabled = arguments.size() > 2 ? arguments[2].second.get<Scalar>() : nullptr;
+  if (!enabled || !enabled->is_known() || enabled->AsBool())
+    Fail(ErrorCode::kUnsupported,
+         "autocast chooses types while running; capture the program outside of torch.autocast");
+}
+
 }  // namespace
 
 std::string DescribeModule(const ProgramNode& node) {
@@ -104,6 +122,23 @@ std::vector<Arg> Lowerer::LowerBody(Builder& inner, const ProgramGraph& graph, c
   return LowerGraph(graph, inputs);
 }
 
+// The piece is followed by its inputs.
+std::vector<Arg> Lowerer::RunWrapped(const std::string& target,
+                                     const std::vector<std::pair<std::string, Arg>>& arguments) {
+  RefuseAutocast(target, arguments);
+  const Subprogram* piece = nullptr;
+  std::vector<Arg> inputs;
+  for (const auto& [name, value] : arguments) {
+    bool is_label = value.get<std::string>() != nullptr;
+    if (piece && !is_label)
+      inputs.push_back(value);
+    else if (!piece)
+      piece = value.get<Subprogram>();
+  }
+  if (!piece) Fail(ErrorCode::kInvalidModel, "it wraps no graph");
+  return LowerGraph(*piece->graph, inputs);
+}
+
 void Lowerer::LowerNode(const ProgramGraph& graph, const ProgramNode& node, Environment& values) {
   std::vector<std::string> names;
   for (const Argument& output : node.outputs) CollectNames(output, names);
@@ -120,9 +155,9 @@ void Lowerer::LowerNode(const ProgramGraph& graph, const ProgramNode& node, Envi
   if (keep_trace && !node.stack_trace.empty()) metadata.emplace_back("pkg.torch.onnx.stack_trace", node.stack_trace);
   builder_->SetOrigin(node.name.empty() && !names.empty() ? names[0] : node.name, std::move(metadata));
 
-  std::vector<std::pair<std::string, Arg>> arguments;
+  NamedArgs arguments;
   for (const NamedArgument& input : node.inputs) arguments.emplace_back(input.name, Resolve(input.argument, values));
-  std::vector<Arg> results = Run(node.target, arguments);
+  std::vector<Arg> results = IsWrapper(node.target) ? RunWrapped(node.target, arguments) : Run(node.target, arguments);
   if (results.size() < names.size())
     Fail(ErrorCode::kInternal, "it has ", names.size(), " results, the export made ", results.size());
   for (size_t i = 0; i < names.size(); ++i) {

@@ -46,6 +46,7 @@ class Lowerer {
   std::vector<Arg> WriteBack(const Signature& signature, const std::vector<Arg>& args, const Result& result);
   std::vector<Arg> MakeViews(const Signature& signature, const std::string& target, const std::vector<Arg>& args,
                              const Result& result);
+  std::vector<Arg> RunWrapped(const std::string& target, const std::vector<std::pair<std::string, Arg>>& arguments);
   void LowerNode(const ProgramGraph& graph, const ProgramNode& node, Environment& values);
 
   Builder* builder_;

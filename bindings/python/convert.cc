@@ -54,44 +54,53 @@ const ElementType* Find(DType type) {
   return nullptr;
 }
 
-const py::object& MlDtypes() {
-  static const py::object& module = Forever([] {
-    try {
-      return py::object(py::module_::import("ml_dtypes"));
-    } catch (py::error_already_set&) {
-      return py::object(py::none());
-    }
-  }());
-  return module;
-}
+// What is asked of numpy again and again. Looked up when the module is loaded: two threads that wait for each other,
+// one for the interpreter's lock and one for a static object to be made, would wait forever.
+struct Numpy {
+  py::object asarray, ascontiguousarray, empty;
+  std::array<py::object, kDTypeCount> types;  // by element type
+  std::array<DType, 24> by_number{};          // numpy's own types (NPY_BOOL …); those of one size are one
 
-py::object MakeNumpyType(const ElementType& entry) {
-  if (entry.numpy) return py::dtype(entry.numpy);
-  if (!MlDtypes().is_none() && py::hasattr(MlDtypes(), entry.ml_dtypes))
-    return py::dtype::from_args(MlDtypes().attr(entry.ml_dtypes));
-  return py::dtype(entry.bits);
-}
-
-// What a number of numpy's own types (NPY_BOOL …) stands for; those that share a size on this platform are one.
-DType TypeOfNumber(int number) {
-  static const std::array<DType, 24>& table = Forever([] {
-    std::array<DType, 24> made{};
-    const char* codes[] = {"?", "b", "B", "h", "H", "i", "I", "l", "L", "q", "Q", "e", "f", "d", "F", "D"};
-    for (const char* code : codes) {
+  Numpy() {
+    py::module_ numpy = py::module_::import("numpy");
+    asarray = numpy.attr("asarray");
+    ascontiguousarray = numpy.attr("ascontiguousarray");
+    empty = numpy.attr("empty");
+    py::object ml_dtypes = ImportOrNone("ml_dtypes");
+    for (const ElementType& entry : kElementTypes) types[static_cast<size_t>(entry.type)] = TypeFor(entry, ml_dtypes);
+    for (const char* code : {"?", "b", "B", "h", "H", "i", "I", "l", "L", "q", "Q", "e", "f", "d", "F", "D"}) {
       py::dtype dtype(code);
       std::string name = py::str(dtype.attr("name"));
       for (const ElementType& entry : kElementTypes)
-        if (entry.numpy && name == entry.numpy) made[static_cast<size_t>(dtype.num())] = entry.type;
+        if (entry.numpy && name == entry.numpy) by_number[static_cast<size_t>(dtype.num())] = entry.type;
     }
-    return made;
-  }());
-  return number >= 0 && static_cast<size_t>(number) < table.size() ? table[static_cast<size_t>(number)]
-                                                                   : DType::kUndefined;
+  }
+
+  static py::object ImportOrNone(const char* name) {
+    try {
+      return py::module_::import(name);
+    } catch (py::error_already_set&) {
+      return py::none();
+    }
+  }
+
+  static py::object TypeFor(const ElementType& entry, const py::object& ml_dtypes) {
+    if (entry.numpy) return py::dtype(entry.numpy);
+    if (!ml_dtypes.is_none() && py::hasattr(ml_dtypes, entry.ml_dtypes))
+      return py::dtype::from_args(ml_dtypes.attr(entry.ml_dtypes));
+    return py::dtype(entry.bits);
+  }
+};
+
+const Numpy& TheNumpy() {
+  static const Numpy& numpy = *new Numpy;
+  return numpy;
 }
 
 DType TypeOfItems(const py::dtype& dtype) {
-  if (DType type = TypeOfNumber(dtype.num()); type != DType::kUndefined) return type;
-  if (dtype.num() < 24) return DType::kUndefined;
+  const auto& by_number = TheNumpy().by_number;
+  if (dtype.num() >= 0 && static_cast<size_t>(dtype.num()) < by_number.size())
+    return by_number[static_cast<size_t>(dtype.num())];
   std::string name = py::str(dtype.attr("name"));
   for (const ElementType& entry : kElementTypes)
     if (entry.ml_dtypes && name == entry.ml_dtypes) return entry.type;
@@ -139,9 +148,11 @@ bool IsInOrder(const py::array& array) {
 
 // Native byte order and row-major.
 py::array InOrder(const py::array& array) {
-  static const py::object& contiguous = Forever(py::object(py::module_::import("numpy").attr("ascontiguousarray")));
   py::object shape = array.attr("shape");  // ascontiguousarray makes a scalar an array of one element
-  return contiguous(array, array.dtype().attr("newbyteorder")("=")).attr("reshape")(shape).cast<py::array>();
+  return TheNumpy()
+      .ascontiguousarray(array, array.dtype().attr("newbyteorder")("="))
+      .attr("reshape")(shape)
+      .cast<py::array>();
 }
 
 Tensor OverMemory(const py::array& array, DType type) {
@@ -164,15 +175,12 @@ std::shared_ptr<const void> KeepAlive(py::object object) {
   });
 }
 
+void PrepareConversions() { TheNumpy(); }
+
 py::object NumpyType(DType type) {
-  static std::array<PyObject*, kDTypeCount>& made = *new std::array<PyObject*, kDTypeCount>{};
-  PyObject*& slot = made[static_cast<size_t>(type)];
-  if (!slot) {
-    const ElementType* entry = Find(type);
-    if (!entry) Fail(ErrorCode::kUnsupported, "numpy has no array of ", type);
-    slot = MakeNumpyType(*entry).release().ptr();
-  }
-  return py::reinterpret_borrow<py::object>(slot);
+  const py::object& found = TheNumpy().types[static_cast<size_t>(type)];
+  if (!found) Fail(ErrorCode::kUnsupported, "numpy has no array of ", type);
+  return found;
 }
 
 DType ToDType(py::handle type) {
@@ -192,11 +200,10 @@ DType ToDType(py::handle type) {
 Tensor ToTensor(py::handle object, DType wanted, const std::string& name) {
   bool is_array = py::isinstance<py::array>(object);
   if (!is_array) {
-    static const py::object& as_array = Forever(py::object(py::module_::import("numpy").attr("asarray")));
     // Plain Python numbers take the type the model wants; an array's type is the caller's word.
     const ElementType* entry = py::hasattr(object, "dtype") ? nullptr : Find(wanted);
-    py::object array =
-        entry && entry->numpy && wanted != DType::kString ? as_array(object, NumpyType(wanted)) : as_array(object);
+    py::object array = entry && entry->numpy && wanted != DType::kString ? TheNumpy().asarray(object, NumpyType(wanted))
+                                                                         : TheNumpy().asarray(object);
     return ToTensor(array, wanted, name);
   }
   auto array = py::reinterpret_borrow<py::array>(object);
@@ -253,8 +260,7 @@ Value ToValue(py::handle object, const Type& expected, const std::string& name) 
 py::object ToNumpy(const Tensor& tensor) {
   std::vector<py::ssize_t> dims(tensor.shape().begin(), tensor.shape().end());
   if (tensor.dtype() == DType::kString) {
-    static const py::object& empty = Forever(py::object(py::module_::import("numpy").attr("empty")));
-    py::object array = empty(py::cast(dims), py::dtype("O"));
+    py::object array = TheNumpy().empty(py::cast(dims), py::dtype("O"));
     py::object flat = array.attr("reshape")(-1);
     const std::string* strings = tensor.Data<std::string>();
     for (int64_t i = 0; i < tensor.size(); ++i) {

@@ -11,11 +11,8 @@ namespace ferry::python {
 
 namespace py = pybind11;
 
-// Python objects kept for the life of the process: destroying them after the interpreter is gone would crash.
-template <class T>
-const T& Forever(T object) {
-  return *new T(std::move(object));
-}
+// Looks up what conversions need of numpy; to be called once, when the module is loaded.
+void PrepareConversions();
 
 // Keeps a Python object alive from threads that do not hold the interpreter's lock.
 std::shared_ptr<const void> KeepAlive(py::object object);

@@ -3,47 +3,78 @@
 #include <pybind11/pybind11.h>
 #include <signal.h>
 
-#include "convert.h"
+#include <chrono>
 
 namespace ferry::python {
 namespace {
 
+namespace py = pybind11;
+
 std::atomic<std::atomic<bool>*> flag_to_set{nullptr};
-struct sigaction python_action;
+struct sigaction python_action;  // what was in place before ours
 
 void OnInterrupt(int signal) {
   if (std::atomic<bool>* flag = flag_to_set.load(std::memory_order_relaxed))
     flag->store(true, std::memory_order_relaxed);
-  if (python_action.sa_handler != SIG_DFL && python_action.sa_handler != SIG_IGN) python_action.sa_handler(signal);
+  python_action.sa_handler(signal);
 }
 
-bool OnMainThread() {
-  static const unsigned long main_thread =
+bool Install() {
+  struct sigaction current;
+  if (sigaction(SIGINT, nullptr, &current) != 0) return false;
+  if (current.sa_handler == OnInterrupt) return true;
+  bool is_function = current.sa_handler != SIG_DFL && current.sa_handler != SIG_IGN;
+  if ((current.sa_flags & SA_SIGINFO) || !is_function) return false;
+  python_action = current;
+  current.sa_handler = OnInterrupt;
+  return sigaction(SIGINT, &current, nullptr) == 0;
+}
+
+// The handler stays once it is there: a system call for every run would cost more than a small network does. Python
+// takes it out when a user sets a handler of his own, so it is looked at again from time to time.
+bool InstallNowAndThen() {
+  using Clock = std::chrono::steady_clock;
+  static Clock::time_point looked_at;
+  static bool installed = false;
+  Clock::time_point now = Clock::now();
+  if (!installed || now - looked_at > std::chrono::milliseconds(50)) {
+    installed = Install();
+    looked_at = now;
+  }
+  return installed;
+}
+
+// Kept for the life of the process: destroying it after the interpreter is gone would crash.
+struct Python {
+  // The module under 'signal', whose functions do not make enums of what they give: a tenth of the time.
+  py::module_ signal = py::module_::import("_signal");
+  py::object getsignal = signal.attr("getsignal");
+  py::object usual_handler = signal.attr("default_int_handler");
+  py::int_ number{SIGINT};
+  unsigned long main_thread =
       py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>();
-  return PyThread_get_thread_ident() == main_thread;
+};
+
+const Python& ThePython() {
+  static const Python& python = *new Python;
+  return python;
 }
 
-bool UsualHandlerIsInPlace() {
-  static const py::object& get = Forever(py::object(py::module_::import("signal").attr("getsignal")));
-  static const py::object& usual = Forever(py::object(py::module_::import("signal").attr("default_int_handler")));
-  static const py::int_& number = Forever(py::int_(SIGINT));
-  return get(number).is(usual);
-}
+bool OnMainThread() { return PyThread_get_thread_ident() == ThePython().main_thread; }
+
+bool UsualHandlerIsInPlace() { return ThePython().getsignal(ThePython().number).is(ThePython().usual_handler); }
 
 }  // namespace
 
-InterruptGuard::InterruptGuard(std::atomic<bool>& flag) : watching_(OnMainThread() && UsualHandlerIsInPlace()) {
-  if (!watching_) return;
-  flag_to_set.store(&flag, std::memory_order_relaxed);
-  struct sigaction ours = {};
-  ours.sa_handler = OnInterrupt;
-  sigaction(SIGINT, &ours, &python_action);
+void PrepareInterrupts() { ThePython(); }
+
+InterruptGuard::InterruptGuard(std::atomic<bool>& flag)
+    : watching_(OnMainThread() && UsualHandlerIsInPlace() && InstallNowAndThen()) {
+  if (watching_) flag_to_set.store(&flag, std::memory_order_relaxed);
 }
 
 InterruptGuard::~InterruptGuard() {
-  if (!watching_) return;
-  sigaction(SIGINT, &python_action, nullptr);
-  flag_to_set.store(nullptr, std::memory_order_relaxed);
+  if (watching_) flag_to_set.store(nullptr, std::memory_order_relaxed);
 }
 
 }  // namespace ferry::python

@@ -5,6 +5,9 @@
 
 namespace ferry::python {
 
+// Looks up what is needed of Python; to be called once, when the module is loaded.
+void PrepareInterrupts();
+
 // While it lives, on the main thread and with Python's usual handler in place, SIGINT also sets a flag. Python's own
 // handler is called as well, so that KeyboardInterrupt is raised when the run returns. A handler of the user's own is
 // left alone: whether the run goes on is his choice.

@@ -3,6 +3,7 @@
 #include "base/version.h"
 #include "bindings.h"
 #include "convert.h"
+#include "interrupt.h"
 #include "value.h"
 
 namespace ferry::python {
@@ -21,10 +22,14 @@ PYBIND11_MODULE(_ferry, m) {
     }
   });
 
+  PrepareConversions();
+  PrepareInterrupts();
+
   m.def("version", [] { return kVersion; });
   m.def("numpy_type", [](py::handle type) { return NumpyType(ToDType(type)); });
   BindValue(m);
   BindSession(m);
+  BindCompare(m);
   BindTools(m);
 }
 

@@ -108,7 +108,7 @@ class PySession {
 
  private:
   std::vector<NamedValue> InputsOf(const py::object& feeds) const {
-    static const Type& unknown = Forever(Type{});
+    static const Type unknown;
     std::vector<NamedValue> inputs;
     auto add = [&](py::handle key, py::handle object) {
       if (!py::isinstance<py::str>(key))

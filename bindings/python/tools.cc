@@ -5,16 +5,13 @@
 #include "convert.h"
 #include "doctor/check_inference.h"
 #include "doctor/convert.h"
-#include "doctor/difference.h"
 #include "doctor/problem_report.h"
 #include "doctor/summary.h"
 #include "onnx/reader.h"
 #include "onnx/writer.h"
 #include "torch/export.h"
-#include "value.h"
 
 namespace ferry::python {
-namespace {
 
 py::object FromJson(const Json& json) {
   if (json.is_null()) return py::none();
@@ -32,13 +29,14 @@ py::object FromJson(const Json& json) {
   return dict;
 }
 
-// A path, or the bytes of a model.
-Model ReadAny(const py::object& source, bool load_external = true) {
+Model ReadAny(const py::object& source, bool load_external) {
   if (!py::isinstance<py::bytes>(source))
     return ReadModel(source.cast<std::string>(), {.load_external = load_external, .folder = {}});
   std::string_view view = source.cast<std::string_view>();
   return ReadModelFromMemory({reinterpret_cast<const std::byte*>(view.data()), view.size()}, KeepAlive(source));
 }
+
+namespace {
 
 py::object Check(const py::object& source, bool inference) {
   Json list = Json::Array{};
@@ -85,20 +83,6 @@ py::dict Info(const py::object& source, const std::map<std::string, int64_t>& di
   return out;
 }
 
-py::dict DifferenceOf(const PyValue& actual, const PyValue& expected, double rtol, double atol) {
-  Difference d = Compare(actual.value, expected.value, {rtol, atol}, TypeRule::kRecorded);
-  py::dict out;
-  out["within"] = d.within();
-  out["max_abs"] = d.max_abs;
-  out["mean_abs"] = d.mean_abs;
-  out["max_rel"] = d.max_rel;
-  out["mean_rel"] = d.mean_rel;
-  out["elements"] = d.elements;
-  out["outside"] = d.outside;
-  out["reason"] = d.Explain();
-  return out;
-}
-
 py::dict Convert(const py::object& source, int64_t opset, const std::string& out) {
   Model model = ReadAny(source);
   Model converted = ConvertOpset(model, opset);
@@ -139,7 +123,6 @@ py::dict Export(const std::string& path, const std::string& out, int opset, cons
 void BindTools(py::module_& m) {
   m.def("check", &Check);
   m.def("info", &Info);
-  m.def("difference", &DifferenceOf);
   m.def("convert", &Convert);
   m.def("export", &Export);
   m.attr("default_opset") = torch::kDefaultOpset;

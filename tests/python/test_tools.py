@@ -45,7 +45,8 @@ class Tools(Case):
         folder = data("torch-models", "simple_net")
         comparison = ferry.compare(SIMPLE_NET, os.path.join(folder, "io_*.npz"))
         self.assertTrue(comparison)
-        self.assertEqual(len(comparison.differences), 3)
+        self.assertEqual(len(comparison.samples), 3)
+        self.assertTrue(ferry.compare(SIMPLE_NET, data=[os.path.join(folder, "io_1.npz"), os.path.join(folder, "io_5.npz")]))
         self.assertLess(comparison.max_abs, 1e-5)
         recording = dict(np.load(os.path.join(folder, "io_2.npz")))
         recording["out0"] = recording["out0"] + 1
@@ -56,6 +57,11 @@ class Tools(Case):
         self.assertIn("NOT within", comparison._repr_html_())
         with self.assertRaisesRegex(ferry.InvalidArgument, "neither an input nor an output"):
             ferry.compare(SIMPLE_NET, {"nonsense": np.ones(1)})
+        with self.assertRaisesRegex(ferry.InvalidArgument, "something to compare with"):
+            ferry.compare(SIMPLE_NET)
+        self.assertTrue(ferry.compare(SIMPLE_NET, against="float64", random=2, edge_cases=True))
+        with self.assertRaisesRegex(ferry.InvalidArgument, "'float32'"):
+            ferry.compare(SIMPLE_NET, against="float32")
 
     def test_compare_models(self):
         converted = ferry.convert(SIMPLE_NET, self.path("old.onnx"), opset=11)
@@ -66,7 +72,12 @@ class Tools(Case):
         raw = bytearray(other.graph.initializer[0].raw_data)
         raw[:4] = np.float32(99).tobytes()
         other.graph.initializer[0].raw_data = bytes(raw)
-        self.assertFalse(ferry.compare(SIMPLE_NET, other))
+        comparison = ferry.compare(SIMPLE_NET, other)
+        self.assertFalse(comparison)
+        self.assertIsNotNone(comparison.faulty_layer)
+        self.assertIn(comparison.faulty_layer.op, ("Gemm", "MatMul"))
+        self.assertIn(comparison.faulty_layer.text, repr(comparison))
+        self.assertIn("<html", comparison.html())
 
     def test_export_of_an_archive(self):
         folder = data("torch-models", "simple_net")

@@ -11,13 +11,13 @@ another model), `convert` (to another opset), `export` (from PyTorch).
 """
 
 from . import _ferry
+from ._compare import ComparedOutput, ComparedSample, Comparison, FaultyLayer, compare
 from ._errors import (DeviceReset, EngineError, EPFail, Fail, FerryError, InvalidArgument, InvalidGraph, InvalidProtobuf,
                       ModelLoadCanceled, ModelLoaded, ModelRequiresCompilation, NoModel, NoSuchFile, NotFound,
                       NotImplemented, RuntimeException, make_error)
 from ._options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions, warn_once)
 from ._session import InferenceSession, IOBinding, ModelMetadata, NodeArg, example_model
-from ._tools import (CheckResult, Comparison, Difference, ModelInfo, Problem, WrittenModel, check, compare, convert,
-                     export, info)
+from ._tools import CheckResult, ModelInfo, Problem, WrittenModel, check, convert, export, info
 from ._values import OrtDevice, OrtValue, SparseTensor
 
 _ferry.set_error_factory(make_error)
@@ -91,7 +91,7 @@ def enable_telemetry_events() -> None:
 
 
 __all__ = [
-    "CheckResult", "Comparison", "DeviceReset", "Difference", "EPFail", "EngineError", "ExecutionMode", "ExecutionOrder",
+    "CheckResult", "ComparedOutput", "ComparedSample", "Comparison", "DeviceReset", "FaultyLayer", "EPFail", "EngineError", "ExecutionMode", "ExecutionOrder",
     "Fail", "FerryError", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "InvalidArgument", "InvalidGraph",
     "InvalidProtobuf", "ModelInfo", "ModelLoadCanceled", "ModelLoaded", "ModelMetadata", "ModelRequiresCompilation",
     "NoModel", "NoSuchFile", "NodeArg", "NotFound", "NotImplemented", "OrtDevice", "OrtValue", "Problem", "RunOptions",

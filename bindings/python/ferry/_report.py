@@ -52,3 +52,9 @@ def size(number: float) -> str:
         if number >= scale:
             return f"{number / scale:.1f} {unit}"
     return f"{number:g} bytes"
+
+
+def place_text(found: Any) -> str:
+    """Where something was found: its graph, node and value, as far as it says."""
+    node = f"node '{found.node}' ({found.op_type})" if found.node else ""
+    return ", ".join(part for part in (found.graph, node, f"'{found.value}'" if found.value else "") if part)

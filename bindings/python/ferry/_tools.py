@@ -1,24 +1,21 @@
-"""What Ferry does beside running a model: check it, describe it, compare it, convert it, export it from PyTorch."""
+"""What Ferry does beside running a model: check it, describe it, convert it, export it from PyTorch."""
 
 from __future__ import annotations
 
-import glob
 import os
 import tempfile
 from dataclasses import dataclass, field
 from typing import Any, Mapping, Sequence
 
-import numpy as np
-
 from . import _ferry
 from ._errors import InvalidArgument, InvalidGraph, NotImplemented
-from ._report import columns, count, size, table
-from ._session import InferenceSession, NodeArg, example_model, model_source  # noqa: F401 - for the examples
+from ._report import columns, count, place_text, size, table
+from ._session import NodeArg, example_model, model_source  # noqa: F401 - for the examples
 
 Model = Any  # a path, the bytes of a model, or an onnx.ModelProto
 
 
-def _name_of(model: Model) -> str:
+def name_of(model: Model) -> str:
     return os.fspath(model) if isinstance(model, (str, os.PathLike)) else "model in memory"
 
 
@@ -37,8 +34,7 @@ class Problem:
 
     @property
     def place(self) -> str:
-        node = f"node '{self.node}' ({self.op_type})" if self.node else ""
-        return ", ".join(part for part in (self.graph, node, f"'{self.value}'" if self.value else "") if part)
+        return place_text(self)
 
     def __str__(self) -> str:
         place = f"{self.place}: " if self.place else ""
@@ -90,7 +86,7 @@ def check(model: Model, *, inference: bool = True) -> CheckResult:
     False
     """
     problems = _ferry.check(model_source(model), inference)
-    return CheckResult(_name_of(model), [Problem(**problem) for problem in problems])
+    return CheckResult(name_of(model), [Problem(**problem) for problem in problems])
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,162 +155,6 @@ def info(model: Model, *, dimensions: Mapping[str, int] | None = None) -> ModelI
     for end in ("inputs", "outputs"):
         facts[end] = [NodeArg(*arg) for arg in facts[end]]
     return ModelInfo(**facts)
-
-
-@dataclass(frozen=True)
-class Difference:
-    """How far one output is from what it should be."""
-
-    output: str
-    data: str
-    within: bool
-    max_abs: float
-    mean_abs: float
-    max_rel: float
-    mean_rel: float
-    elements: int
-    outside: int
-    reason: str = ""
-
-
-@dataclass(frozen=True, repr=False)
-class Comparison:
-    """A model's answers held against others. True when all are within the tolerance."""
-
-    differences: list[Difference]
-    rtol: float
-    atol: float
-
-    @property
-    def within(self) -> bool:
-        return all(difference.within for difference in self.differences)
-
-    @property
-    def max_abs(self) -> float:
-        return max((difference.max_abs for difference in self.differences), default=0.0)
-
-    def __bool__(self) -> bool:
-        return self.within
-
-    _HEADER = ("data", "output", "max abs", "mean abs", "max rel", "mean rel", "")
-
-    def _rows(self) -> list[tuple[str, ...]]:
-        return [(d.data, d.output, f"{d.max_abs:.3g}", f"{d.mean_abs:.3g}", f"{d.max_rel:.3g}", f"{d.mean_rel:.3g}", d.reason)
-                for d in self.differences]
-
-    def _verdict(self) -> str:
-        return (f"largest difference {self.max_abs:.3g}: {'within' if self.within else 'NOT within'} tolerance "
-                f"(rtol {self.rtol:g}, atol {self.atol:g})")
-
-    def __repr__(self) -> str:
-        return f"{columns([self._HEADER, *self._rows()])}\n{self._verdict()}"
-
-    def _repr_html_(self) -> str:
-        return table(self._rows(), self._HEADER, self._verdict())
-
-
-
-
-def _read_recordings(data: Any) -> list[tuple[str, Mapping[str, Any]]]:
-    """Named dicts of arrays from a dict, a path or pattern of .npz files, or a list of these."""
-    if isinstance(data, Mapping):
-        return [("given", data)]
-    if isinstance(data, (str, os.PathLike)):
-        paths = sorted(glob.glob(os.fspath(data))) or [os.fspath(data)]
-        return [(os.path.basename(path), dict(np.load(path))) for path in paths]
-    return [recording for item in data for recording in _read_recordings(item)]
-
-
-def _by_name(recording: Mapping[str, Any], session: InferenceSession) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Inputs and outputs of a recording, whose keys are names, or in0, in1 … and out0, out1 … by position."""
-    inputs = [arg.name for arg in session.get_inputs()]
-    outputs = [arg.name for arg in session.get_outputs()]
-    optional = [arg.name for arg in session.get_overridable_initializers()]
-    fed: dict[str, Any] = {}
-    expected: dict[str, Any] = {}
-    for key, array in recording.items():
-        if key in inputs or key in optional:
-            fed[key] = array
-        elif key in outputs:
-            expected[key] = array
-        elif key[:2] == "in" and key[2:].isdecimal() and int(key[2:]) < len(inputs):
-            fed[inputs[int(key[2:])]] = array
-        elif key[:3] == "out" and key[3:].isdecimal() and int(key[3:]) < len(outputs):
-            expected[outputs[int(key[3:])]] = array
-        else:
-            raise InvalidArgument(f"'{key}' is neither an input nor an output of the model; it has the inputs {inputs} and "
-                                  f"the outputs {outputs}")
-    return fed, expected
-
-
-def _native_value(value: Any) -> "_ferry.Value":
-    return _ferry.Value.sequence(value) if isinstance(value, list) else _ferry.Value.of(value)
-
-
-def _differences(names: Sequence[str], data: str, actual: Sequence[Any], expected: Sequence[Any], rtol: float,
-                 atol: float) -> list[Difference]:
-    return [Difference(output=name, data=data, **_ferry.difference(_native_value(a), _native_value(e), rtol, atol))
-            for name, a, e in zip(names, actual, expected)]
-
-
-def _as_session(model: Model) -> InferenceSession:
-    return model if isinstance(model, InferenceSession) else InferenceSession(model_source(model))
-
-
-def _looks_like_data(thing: Any) -> bool:
-    if isinstance(thing, (str, os.PathLike)):
-        return os.fspath(thing).endswith(".npz")
-    return isinstance(thing, Mapping) or (isinstance(thing, (list, tuple)) and all(map(_looks_like_data, thing)))
-
-
-def compare(model: Model, other: Any = None, *, data: Any = None, rtol: float = 1e-3, atol: float = 1e-5,
-            dimensions: Mapping[str, int] | None = None, seed: int = 1) -> Comparison:
-    """Holds a model's answers against recorded ones, or against another model's.
-
-    `other` is a recording (a dict of arrays, .npz files; keys are names, or in0 … and out0 …) or another model. Two
-    models are run on the inputs in `data`, else on random ones, with named dimensions as in `dimensions`. Two values are
-    equal when |a - b| <= atol + rtol * |b|; NaN equals NaN.
-
-    >>> x = np.ones((1, 10), np.float32)
-    >>> y = InferenceSession(example_model()).run(None, {"x": x})[0]
-    >>> compare(example_model(), {"x": x, "y": y})
-    data   output  max abs  mean abs  max rel  mean rel
-    given  y       0        0         0        0
-    largest difference 0: within tolerance (rtol 0.001, atol 1e-05)
-    >>> bool(compare(example_model(), {"x": x, "y": y + 1}))
-    False
-    >>> bool(compare(example_model(), example_model(), dimensions={"batch": 3}))
-    True
-    """
-    session = _as_session(model)
-    if other is not None and not _looks_like_data(other):
-        return _compare_models(session, _as_session(other), data, rtol, atol, dimensions, seed)
-    if other is not None and data is not None:
-        raise InvalidArgument("give recordings as the second argument or as data, not as both")
-    found: list[Difference] = []
-    for name, recording in _read_recordings(other if data is None else data):
-        fed, expected = _by_name(recording, session)
-        if not expected:
-            raise InvalidArgument(f"{name}: there is no recorded output in it to compare with")
-        found += _differences(list(expected), name, session.run(list(expected), fed), list(expected.values()), rtol, atol)
-    return Comparison(found, rtol, atol)
-
-
-def _compare_models(first: InferenceSession, second: InferenceSession, data: Any, rtol: float, atol: float,
-                    dimensions: Mapping[str, int] | None, seed: int) -> Comparison:
-    names = [arg.name for arg in first.get_outputs()]
-    if len(second.get_outputs()) != len(names):
-        raise InvalidArgument(f"the models have {len(names)} and {len(second.get_outputs())} outputs")
-    if data is None:
-        recordings = [("random", first.random_inputs(dimensions, seed))]
-    else:
-        recordings = [(name, _by_name(recording, first)[0]) for name, recording in _read_recordings(data)]
-    renamed = dict(zip((arg.name for arg in first.get_inputs()), (arg.name for arg in second.get_inputs())))
-    found: list[Difference] = []
-    for name, fed in recordings:
-        expected = second.run(None, {renamed.get(key, key): value for key, value in fed.items()})
-        found += _differences(names, name, first.run(None, fed), expected, rtol, atol)
-    return Comparison(found, rtol, atol)
 
 
 @dataclass(frozen=True, repr=False)

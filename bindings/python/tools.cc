@@ -5,11 +5,11 @@
 #include "convert.h"
 #include "doctor/check_inference.h"
 #include "doctor/convert.h"
+#include "doctor/export_model.h"
 #include "doctor/problem_report.h"
 #include "doctor/summary.h"
 #include "onnx/reader.h"
 #include "onnx/writer.h"
-#include "torch/export.h"
 
 namespace ferry::python {
 
@@ -97,15 +97,17 @@ py::dict Convert(const py::object& source, int64_t opset, const std::string& out
 
 py::dict Export(const std::string& path, const std::string& out, int opset, const std::vector<std::string>& inputs,
                 const std::vector<std::string>& outputs,
-                const std::vector<std::tuple<std::string, int64_t, std::string>>& dynamic) {
+                const std::vector<std::tuple<std::string, int64_t, std::string>>& dynamic, const std::string& mode) {
   torch::ExportOptions options;
+  if (mode == "eval") options.training = torch::LowerOptions::Training::kConvert;
+  if (mode == "training") options.training = torch::LowerOptions::Training::kKeep;
   options.opset = opset;
   options.input_names = inputs;
   options.output_names = outputs;
   for (const auto& [input, axis, dimension] : dynamic) options.dynamic.push_back({input, axis, dimension});
   torch::Exported exported = [&] {
     py::gil_scoped_release unlocked;
-    torch::Exported made = torch::ExportFile(path, options);
+    torch::Exported made = ExportModel(path, options);
     WriteModel(made.model, out);
     return made;
   }();

@@ -191,20 +191,23 @@ def convert(model: Model, path: str | os.PathLike[str], *, opset: int) -> Writte
 
 def export(program: Any, path: str | os.PathLike[str], args: Sequence[Any] | None = None, *, opset: int | None = None,
            input_names: Sequence[str] = (), output_names: Sequence[str] = (),
-           dynamic: Mapping[str, Mapping[int, str]] | None = None) -> WrittenModel:
+           dynamic: Mapping[str, Mapping[int, str]] | None = None, mode: str = "") -> WrittenModel:
     """Writes a PyTorch program as an ONNX model.
 
     `program` is a .pt2 or TorchScript .pt file, a torch.export.ExportedProgram, a torch.jit.ScriptModule, or a live
     torch.nn.Module, which is captured with `args` as its inputs: by torch.export where this PyTorch has it, else by
-    torch.jit.trace. `dynamic` names dimensions that stay open: {"x": {0: "batch"}}.
+    torch.jit.trace. `dynamic` names dimensions that stay open: {"x": {0: "batch"}}. A program that was captured in
+    training mode is refused unless `mode` says what to do: "eval" converts it, "training" keeps it.
 
         ferry.export(net.eval(), "net.onnx", (torch.randn(1, 10),), input_names=["x"], dynamic={"x": {0: "batch"}})
     """
+    if mode not in ("", "eval", "training"):
+        raise InvalidArgument(f"mode must be 'eval' or 'training', not {mode!r}")
     axes = [(name, int(axis), dimension) for name, sizes in (dynamic or {}).items() for axis, dimension in sizes.items()]
     with tempfile.TemporaryDirectory(prefix="ferry_") as folder:
         source = _archive_of(program, args, folder, input_names, dynamic or {})
         said = _ferry.export(source, os.fsdecode(os.fspath(path)), int(opset or _ferry.default_opset), list(input_names),
-                             list(output_names), axes)
+                             list(output_names), axes, mode)
     return WrittenModel(os.fspath(path), said["opset"], said["nodes"], said["warnings"])
 
 

@@ -9,6 +9,7 @@
 
 #include "base/directory.h"
 #include "doctor/compare/comparison.h"
+#include "doctor/convert.h"
 #include "onnx/reader.h"
 #include "tests/doctor/fault_injection.h"
 
@@ -62,13 +63,18 @@ std::vector<Network> LoadNetworks() {
 }
 
 struct Tally {
-  int trials = 0, named = 0, named_without_names = 0;
+  int trials = 0, named = 0, named_without_names = 0, named_across_opsets = 0;
   int no_effect = 0, cannot_run = 0;
 };
 
-// True when the layer with this name is what the comparison points at. Without names it is known by what it makes.
-bool Names(const Comparison& comparison, const Fault& fault) {
-  return comparison.trace && comparison.trace->first && comparison.trace->first->name == fault.node;
+// True when the comparison points at the layer that was broken.
+bool Judge(const Network& network, const Fault& fault, const Comparison& comparison, const char* how, bool verbose) {
+  const FaultyLayer* said = comparison.trace && comparison.trace->first ? &*comparison.trace->first : nullptr;
+  bool named = said && said->name == fault.node;
+  if (!named && verbose)
+    std::cerr << network.name << how << ": " << fault.node << " (" << fault.what
+              << "), but was said: " << (said ? said->name + " " + said->op : "none") << "\n";
+  return named;
 }
 
 // One fault that changes the outputs beyond tolerance; others are drawn again and counted apart.
@@ -99,17 +105,11 @@ void RunTrial(const Network& network, uint32_t seed, bool verbose, Tally& tally)
     testing::TakeNamesAway(nameless);
     Side renamed = Side::FromModel(std::move(nameless), OneThread("nameless"));
     Comparison by_structure = CompareSides(*faulty, renamed, NameTrust::kHints, {network.sample}, {});
-    bool named = Names(comparison, *fault), named_by_structure = Names(by_structure, *fault);
-    tally.named += named;
-    tally.named_without_names += named_by_structure;
-    if (verbose && !(named && named_by_structure)) {
-      const Comparison& wrong = named ? by_structure : comparison;
-      std::cerr << network.name << ": " << fault->node << " (" << fault->what << ")" << (named ? " without names" : "")
-                << " but was said: "
-                << (wrong.trace && wrong.trace->first ? wrong.trace->first->name + " " + wrong.trace->first->op
-                                                      : "none")
-                << "\n";
-    }
+    Side older = Side::FromModel(ConvertOpset(network.model, 11), OneThread("opset 11"));
+    Comparison across_opsets = CompareSides(*faulty, older, NameTrust::kHints, {network.sample}, {});
+    tally.named += Judge(network, *fault, comparison, "", verbose);
+    tally.named_without_names += Judge(network, *fault, by_structure, " without names", verbose);
+    tally.named_across_opsets += Judge(network, *fault, across_opsets, " against opset 11", verbose);
     return;
   }
   ADD_FAILURE() << network.name << ": no fault of 200 had an effect";
@@ -125,11 +125,13 @@ TEST(CompareFaults, TheFaultyLayerIsNamed) {
     RunTrial(networks[static_cast<size_t>(trial) % networks.size()], 1000u + static_cast<uint32_t>(trial), verbose,
              tally);
   std::cerr << tally.named << " of " << tally.trials << " faulty layers named, " << tally.named_without_names
-            << " with every name taken away; drawn again: " << tally.no_effect << " without effect, "
-            << tally.cannot_run << " that could not run\n";
+            << " with every name taken away, " << tally.named_across_opsets
+            << " against opset 11; drawn again: " << tally.no_effect << " without effect, " << tally.cannot_run
+            << " that could not run\n";
   EXPECT_EQ(tally.trials, wanted);
   EXPECT_GE(tally.named, 0.95 * tally.trials);
   EXPECT_GE(tally.named_without_names, 0.95 * tally.trials);
+  EXPECT_GE(tally.named_across_opsets, 0.95 * tally.trials);
 }
 
 }  // namespace

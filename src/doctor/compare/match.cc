@@ -115,7 +115,14 @@ bool SameGraphs(const Graph& a, const Graph& b) {
 
 class Matcher {
  public:
-  Matcher(const Graph& a, const Graph& b) : a_(a), b_(b), taken_(b.nodes.size()) {}
+  Matcher(const Graph& a, const Graph& b) : a_(a), b_(b), taken_(b.nodes.size()) {
+    size_t same = 0;
+    for (const Node& node : a.nodes) {
+      std::optional<size_t> other = node.outputs.empty() ? std::nullopt : b_.Producer(node.outputs[0]);
+      same += other && SameOperator(node, b_.node(*other));
+    }
+    names_tell_ = same * 2 >= a.nodes.size();
+  }
 
   GraphMatch SameModel() {
     for (const ValueInfo& input : a_.graph.inputs) match_.values[input.name] = input.name;
@@ -130,7 +137,7 @@ class Matcher {
 
   GraphMatch TwoModels() {
     PairByNameOrPosition(a_.graph.inputs, b_.graph.inputs);
-    while (MatchForward(Need::kExact) || MatchForward(Need::kSimilar)) continue;
+    while (MatchForward(Need::kExact) || MatchForward(Need::kSimilar) || MeetAgainByName()) continue;
     PairByNameOrPosition(a_.graph.outputs, b_.graph.outputs);
     MatchBackward();
     MatchNames();
@@ -196,6 +203,13 @@ class Matcher {
     return likeness + 4 * same_sizes;
   }
 
+  // Nodes that differ but stand in the same place. Where another node makes the value of that name, that one is meant.
+  bool MayStandFor(const Node& a, const Node& b) const {
+    bool has_namesake = names_tell_ && !a.outputs.empty() && b_.Producer(a.outputs[0]);
+    if (has_namesake) return !b.outputs.empty() && a.outputs[0] == b.outputs[0];
+    return SameName(a, b) || SameOperator(a, b);
+  }
+
   bool MatchForward(Need need) {
     bool changed = false;
     for (size_t i = 0; i < a_.graph.nodes.size(); ++i) {
@@ -204,7 +218,7 @@ class Matcher {
       int best_likeness = -1;
       for (size_t other : Candidates(i)) {
         const Node &a = a_.node(i), &b = b_.node(other);
-        bool fits = SameOperator(a, b) || (need == Need::kSimilar && SameName(a, b));
+        bool fits = need == Need::kExact ? SameOperator(a, b) : MayStandFor(a, b);
         if (!fits) continue;
         if (need == Need::kExact && !NodeDifferences(a_.graph, a, b_.graph, b).empty()) continue;
         int likeness = Likeness(a, b);
@@ -216,6 +230,21 @@ class Matcher {
       if (need == Need::kSimilar) return true;  // exact ones first again
     }
     return changed;
+  }
+
+  // Past a place where the models say the same in other operators: the first value that has its name on both sides.
+  bool MeetAgainByName() {
+    if (!names_tell_) return false;
+    for (size_t i = 0; i < a_.graph.nodes.size(); ++i) {
+      if (match_.nodes.count(i)) continue;
+      for (const std::string& output : a_.node(i).outputs) {
+        std::optional<size_t> other = output.empty() ? std::nullopt : b_.Producer(output);
+        if (!other || taken_[*other] || !match_.values.emplace(output, output).second) continue;
+        match_.by_use.insert(output);
+        return true;
+      }
+    }
+    return false;
   }
 
   void Pair(size_t i, size_t other) {
@@ -272,6 +301,7 @@ class Matcher {
 
   Indexed a_, b_;
   std::vector<bool> taken_;
+  bool names_tell_ = false;  // most nodes of the first graph have a namesake with the same operator in the second
   GraphMatch match_;
 };
 

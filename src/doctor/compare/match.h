@@ -15,7 +15,7 @@ struct GraphMatch {
   // Values and nodes (by index) of the first graph to those of the second.
   std::unordered_map<std::string, std::string> values;
   std::unordered_map<size_t, size_t> nodes;
-  // Values that correspond only by what reads them: what makes them differs.
+  // Values that correspond by what reads them, or by name, while what makes them differs.
   std::unordered_set<std::string> by_use;
 
   const std::string* Find(const std::string& value) const {

@@ -17,6 +17,7 @@ constexpr double kJump = 8;              // an error this many times that of the
 constexpr double kRounding = 4;          // last places that any correct node may be off
 constexpr double kShareOfLargest = 0.1;  // of two suspects, the earlier one unless it does much less harm
 constexpr size_t kLayersAtOnce = 400;    // results of one run that are held in memory together
+constexpr size_t kMostSuspects = 64;     // each is run on its own
 
 double LastPlace(DType type) {
   switch (type) {
@@ -274,22 +275,22 @@ class Tracer {
 
   std::optional<size_t> FindFirst(const std::vector<TracedLayer>& layers) {
     std::vector<std::pair<size_t, double>> suspects;
-    for (size_t place = 0; place < layers.size(); ++place) {
+    std::optional<size_t> first_different;
+    for (size_t place = 0; place < layers.size() && suspects.size() < kMostSuspects; ++place) {
       const TracedLayer& layer = layers[place];
       if (!relevant_[layer.node] || layer.error <= 0 || layer.error <= kJump * layer.input_error) continue;
-      if (layer.input_error == 0 && !DifferencesOf(layer).empty()) return place;
+      if (!first_different && layer.input_error == 0 && Partner(layer.node) && !DifferencesOf(layer).empty())
+        first_different = place;
       if (layer.error <= kRounding * last_place_[layer.value]) continue;
       std::optional<double> own = OwnError(layer);
-      own_errors_[place] = own;
       // An error that the node makes by itself, not one that it only enlarges.
-      if (!own || *own >= kShareOfLargest * layer.error || std::isinf(*own))
-        suspects.emplace_back(place, own.value_or(layer.error));
+      if (!own || *own >= kShareOfLargest * layer.error) suspects.emplace_back(place, own.value_or(layer.error));
     }
     double largest = 0;
     for (const auto& suspect : suspects) largest = std::max(largest, suspect.second);
     for (const auto& [place, harm] : suspects)
       if (harm >= kShareOfLargest * largest) return place;
-    return std::nullopt;
+    return first_different;
   }
 
   FaultyLayer Describe(const TracedLayer& layer) {
@@ -371,7 +372,6 @@ class Tracer {
   std::unordered_map<std::string, Measured> errors_;
   std::unordered_map<std::string, double> last_place_;
   std::unordered_map<size_t, double> before_;
-  std::unordered_map<size_t, std::optional<double>> own_errors_;
   std::vector<bool> relevant_;
 };
 

@@ -10,6 +10,7 @@
 #include "base/directory.h"
 #include "doctor/compare/comparison.h"
 #include "doctor/convert.h"
+#include "doctor/export_model.h"
 #include "onnx/reader.h"
 #include "tests/doctor/fault_injection.h"
 
@@ -47,13 +48,21 @@ struct Network {
   Sample sample;
 };
 
+// PyTorch's own export, or ours where PyTorch has none.
+std::optional<Model> LoadNetwork(const std::string& folder) {
+  if (IsFile(folder + "/torch.onnx")) return ReadModel(folder + "/torch.onnx");
+  if (IsFile(folder + "/model.pt2")) return ExportModel(folder + "/model.pt2").model;
+  return std::nullopt;
+}
+
 std::vector<Network> LoadNetworks() {
   std::vector<Network> networks;
   Random random(5);
   for (const std::string& name : ListDirectory(Networks())) {
     std::string folder = JoinPath(Networks(), name);
-    if (!IsFile(folder + "/torch.onnx")) continue;
-    Network network{name, ReadModel(folder + "/torch.onnx"), {}};
+    std::optional<Model> model = LoadNetwork(folder);
+    if (!model) continue;
+    Network network{name, std::move(*model), {}};
     FillZeroWeights(network.model, random);
     Side side = Side::FromModel(CopyDeep(network.model), OneThread("good"));
     network.sample = ReadSample(folder + "/io_2.npz", side.session());
@@ -117,7 +126,7 @@ void RunTrial(const Network& network, uint32_t seed, bool verbose, Tally& tally)
 
 TEST(CompareFaults, TheFaultyLayerIsNamed) {
   std::vector<Network> networks = LoadNetworks();
-  ASSERT_GE(networks.size(), 28u);
+  ASSERT_GE(networks.size(), 29u);
   Tally tally;
   bool verbose = std::getenv("FERRY_FAULT_VERBOSE") != nullptr;
   int wanted = TrialsWanted();

@@ -267,9 +267,10 @@ Comparison CompareSides(const Side& actual, const Side& expected, NameTrust trus
   Finish(comparison);
   for (const Side* side : {&actual, &expected})
     if (side->how().widen) NoteKeptNarrow(comparison, *side);
-  bool trace = comparison.worst && (options.always_trace || !comparison.within()) &&
-               comparison.samples[*comparison.worst].only_one.empty();
-  if (trace) Trace(comparison, actual, expected, trust, samples[*comparison.worst]);
+  size_t traced = comparison.worst.value_or(0);
+  bool trace = (options.always_trace || !comparison.within()) && !comparison.samples.empty() &&
+               comparison.samples[traced].only_one.empty() && comparison.samples[traced].refused.empty();
+  if (trace) Trace(comparison, actual, expected, trust, samples[traced]);
   if (trace && trust == NameTrust::kHints && comparison.trace && !comparison.trace->first && !comparison.within())
     comparison.notes.push_back(
         "no layer differs when both models run as they are written: "

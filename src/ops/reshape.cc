@@ -64,15 +64,25 @@ void CancelNames(SymbolicShape& above, SymbolicShape& below) {
   }
 }
 
+// Takes the numbers out and gives their product; a size that is neither number nor name stays.
+Dim TakeNumbers(SymbolicShape& shape) {
+  Dim product(1);
+  auto end = std::remove_if(shape.begin(), shape.end(), [&](const Dim& dim) {
+    if (dim.known()) product = product * dim;
+    return dim.known();
+  });
+  shape.erase(end, shape.end());
+  return product;
+}
+
 // The one dimension that makes the counts equal, when the rest determines it.
 Dim RemainingDim(SymbolicShape whole, SymbolicShape rest) {
   CancelNames(whole, rest);
-  Dim above = CountElements(whole), below = CountElements(rest);
-  if (below.known() && *below.value == 1) return above;
-  if (!above.known() || !below.known() || *below.value == 0) return {};
-  if (*above.value % *below.value != 0)
-    Fail(ErrorCode::kInvalidModel, *above.value, " elements cannot be split into parts of ", *below.value);
-  return Dim(*above.value / *below.value);
+  Dim above = TakeNumbers(whole), below = TakeNumbers(rest);
+  if (!rest.empty() || !above.known() || !below.known() || *below.value == 0) return {};
+  if (*above.value % *below.value == 0) return CountElements(whole) * Dim(*above.value / *below.value);
+  if (!whole.empty()) return {};
+  Fail(ErrorCode::kInvalidModel, *above.value, " elements cannot be split into parts of ", *below.value);
 }
 
 void InferReshape(InferContext& context) {

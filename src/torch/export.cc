@@ -4,25 +4,17 @@
 #include <map>
 
 #include "base/error.h"
-#include "onnx/ir_version.h"
-#include "onnx/schema.h"
 #include "torch/archive.h"
+#include "torch/export_support.h"
 #include "torch/lower/cell.h"
 #include "torch/lower/finish.h"
 #include "torch/lower/lowerer.h"
 #include "torch/pt2_archive.h"
+#include "torch/script/library.h"
+#include "torch/script/script_export.h"
 
 namespace ferry::torch {
 namespace {
-
-// Complex elements as pairs of real ones: the same memory under another shape.
-Tensor AsPairs(const Tensor& tensor) {
-  if (!IsComplex(tensor.dtype())) return tensor;
-  Shape shape = tensor.shape();
-  shape.push_back(2);
-  DType part = tensor.dtype() == DType::kComplex128 ? DType::kDouble : DType::kFloat;
-  return Tensor::Borrow(part, shape, tensor.raw(), std::make_shared<Tensor>(tensor));
-}
 
 class ProgramExport {
  public:
@@ -41,11 +33,7 @@ class ProgramExport {
     std::vector<Arg> inputs;
     for (const InputSpec& spec : program_.inputs) inputs.push_back(BindInput(spec));
     CheckUnusedNames("input", options_.input_names, user_inputs_);
-    // Sizes are read from the inputs themselves wherever they have one name.
-    for (const Operand& input : builder_.graph().inputs)
-      for (size_t axis = 0; axis < input.rank(); ++axis)
-        if (Dim dim = input.dim(static_cast<int64_t>(axis)); dim.named())
-          builder_.SetSizeSource(dim.symbol, builder_.SizeOf(input, static_cast<int64_t>(axis)));
+    ReadSizesFromInputs(builder_);
     WarnOfFixedBatch();
     dynamic_.RefuseCapturedNumbers(program_.graph);
     std::vector<Arg> outputs = lowerer_.LowerGraph(program_.graph, inputs);
@@ -203,18 +191,9 @@ class ProgramExport {
     return builder_.Of(*scalar, kTypes[static_cast<size_t>(scalar->kind())]);
   }
 
-  static void CheckUnusedNames(const char* what, const std::vector<std::string>& names, size_t count) {
-    Require(names.size() <= count, names.size(), " ", what, " names are given, the program has ", count, " ", what,
-            "s");
-  }
-
   void FillModel() {
     Model& model = exported_.model;
-    model.has_graph = true;
-    model.graph.name = "main_graph";
-    model.opsets = {{.domain = "", .version = NewestOpset("")}};
-    model.ir_version = IrVersionOfOpset("", NewestOpset(""));
-    model.producer_name = "ferry";
+    DescribeModel(model);
     for (const auto& [symbol, range] : program_.ranges) {
       std::string lowest = range.lowest ? std::to_string(*range.lowest) : "",
                   highest = range.highest ? std::to_string(*range.highest) : "";
@@ -244,7 +223,8 @@ Exported ExportProgram(const ExportedProgram& program, const ExportOptions& opti
 Exported ExportFile(const std::string& path, const ExportOptions& options) {
   std::shared_ptr<Archive> archive = Archive::Open(path);
   try {
-    if (!HoldsExportedProgram(*archive)) Fail(ErrorCode::kUnsupported, "the archive holds no exported program");
+    if (script::HoldsScript(*archive)) return ExportScript(*archive, options);
+    if (!HoldsExportedProgram(*archive)) Fail(ErrorCode::kUnsupported, "the archive holds no program");
     return ExportProgram(ReadPt2(*archive), options);
   } catch (Error& error) {
     throw error.At(Printable(path));

@@ -14,13 +14,24 @@ namespace ferry::torch {
 
 inline constexpr int kOldestOpset = 11, kDefaultOpset = 20;
 
+// The type of an input of a TorchScript program, whose text does not say it.
+struct InputType {
+  std::string name;
+  DType dtype = DType::kFloat;
+  SymbolicShape shape;
+};
+
 struct ExportOptions {
+  using Samples = std::vector<std::pair<std::string, Tensor>>;  // by an input's name, or in0, in1 …
+
   int opset = kDefaultOpset;
   std::vector<std::string> input_names, output_names;  // in order; fewer names leave the rest as they are
   std::vector<DynamicAxis> dynamic;
   bool fold = true;         // compute at export what depends on weights only
   bool keep_trace = false;  // say in each node's metadata where in the Python source it came from
   LowerOptions::Training training = LowerOptions::Training::kRefuse;
+  std::vector<InputType> input_types;  // for TorchScript
+  std::vector<Samples> samples;        // recordings to take types from that input_types does not have
 };
 
 struct Exported {

@@ -11,6 +11,8 @@
 #include "engine/session.h"
 #include "onnx/schema.h"
 #include "onnx/writer.h"
+#include "tensor/npz.h"
+#include "torch/pickle_names.h"
 
 namespace ferry::cli {
 namespace {
@@ -33,6 +35,10 @@ constexpr Option kOptions[] = {
      .value = "NAME:AXIS=DIM",
      .help = "call the size of an input's axis DIM and leave it open",
      .repeated = true},
+    {.name = "input",
+     .value = "NAME:TYPE[D,D]",
+     .help = "the type of an input of a TorchScript program: x:float32[batch,3,224,224]; words are open sizes",
+     .repeated = true},
     {.name = "no-fold", .help = "keep nodes that only work on weights"},
     {.name = "external-data", .help = "write the weights to a file beside the model"},
     {.name = "keep-trace",
@@ -42,7 +48,9 @@ constexpr Option kOptions[] = {
     {.name = "verify", .help = "run the model on the archive's sample inputs, or on --data, and say how far it is off"},
     {.name = "data",
      .value = "FILE.npz",
-     .help = "recorded inputs and outputs for --verify",
+     .help =
+         "recorded inputs and outputs: for --verify, and for the types of a TorchScript program's inputs; sizes that "
+         "differ between several recordings are left open",
      .completes = Completes::kFile,
      .repeated = true},
     {.name = "rtol", .value = "R", .help = "relative tolerance of --verify (usually 1e-3)"},
@@ -54,6 +62,7 @@ constexpr Example kExamples[] = {
     {"ferry export model.pt2 -o model.onnx --opset 17 --input-names image --output-names logits",
      "for an older runtime"},
     {"ferry export model.pt2 -o model.onnx --verify --data io.npz", "and prove it at once"},
+    {"ferry export script.pt -o model.onnx --input x:float32[batch,3,224,224]", "TorchScript has no shapes of its own"},
 };
 
 // NAME:AXIS=DIM
@@ -68,6 +77,25 @@ torch::DynamicAxis ParseDynamic(const std::string& text) {
     axis.axis = axis.axis * 10 + (digit - '0');
   }
   return axis;
+}
+
+// NAME:TYPE[D,D]: sizes are numbers, or names of sizes that stay open.
+torch::InputType ParseInput(const std::string& text) {
+  size_t bracket = text.rfind('['), colon = bracket == std::string::npos ? bracket : text.rfind(':', bracket);
+  if (colon == std::string::npos || colon == 0 || text.back() != ']')
+    throw UsageError{Cat("--input needs NAME:TYPE[D,D], not '", Printable(text), "'")};
+  std::string type = text.substr(colon + 1, bracket - colon - 1);
+  torch::InputType input{text.substr(0, colon), DTypeFromName(type), {}};
+  if (input.dtype == DType::kUndefined) input.dtype = torch::DTypeFromTorchName(Cat("torch.", type));
+  if (input.dtype == DType::kUndefined || input.dtype == DType::kString)
+    throw UsageError{Cat("'", Printable(type), "' is no element type")};
+  std::string inside = text.substr(bracket + 1, text.size() - bracket - 2);
+  for (const std::string& size : inside.empty() ? std::vector<std::string>() : SplitText(inside, ',')) {
+    bool is_number = !size.empty() && size.size() < 19 && size.find_first_not_of("0123456789") == std::string::npos;
+    if (size.empty()) throw UsageError{Cat("'", Printable(text), "' has an empty size")};
+    input.shape.push_back(is_number ? Dim(static_cast<int64_t>(std::stoll(size))) : Dim::Named(size));
+  }
+  return input;
 }
 
 std::vector<std::string> Names(const Arguments& arguments, std::string_view option) {
@@ -89,7 +117,8 @@ torch::ExportOptions OptionsFrom(const Arguments& arguments) {
   if (arguments.Has("eval") && arguments.Has("training")) throw UsageError{"--eval and --training exclude each other"};
   if (arguments.Has("eval")) options.training = torch::LowerOptions::Training::kConvert;
   if (arguments.Has("training")) options.training = torch::LowerOptions::Training::kKeep;
-  if (arguments.Has("data") && !arguments.Has("verify")) throw UsageError{"--data is for --verify"};
+  for (const std::string& text : arguments.All("input")) options.input_types.push_back(ParseInput(text));
+  for (const std::string& path : arguments.All("data")) options.samples.push_back(ReadNpz(path));
   return options;
 }
 

@@ -19,8 +19,8 @@ class Cell {
   using WriteBack = std::function<Operand(const Operand& base, const Operand& written)>;
 
   explicit Cell(Operand value) : value_(std::move(value)) {}
-  // Without `write_back` it is not certain that this is a view and not a copy (reshape): then neither it nor its base
-  // may be written to while it is in use.
+  // Without `write_back` it is not certain that this is a view and not a copy (reshape): once one of the two is written
+  // to, the other must not be read any more.
   Cell(Operand value, std::shared_ptr<Cell> base, MakeView view, WriteBack write_back)
       : value_(std::move(value)), base_(std::move(base)), view_(std::move(view)), write_back_(std::move(write_back)) {
     seen_ = base_->generation();
@@ -28,17 +28,27 @@ class Cell {
 
   // The tensor as it is now: a view of a base that was written to is made again.
   Operand Read() {
+    if (Root().is_doubtful_) RefuseDoubt();
     if (base_ && seen_ != base_->generation()) {
-      RequireCertain();
+      if (!write_back_) RefuseDoubt();
       value_ = view_(base_->Read());
       seen_ = base_->generation();
     }
     return value_;
   }
 
+  // Makes a view of a written base again now, so that a body that reads it later need not.
+  void Refresh() {
+    if (write_back_ && !Root().is_doubtful_) Read();
+  }
+
   void Write(Operand value) {
+    if (base_ && !write_back_) {
+      writes_ = base_->generation();
+      base_->Root().is_doubtful_ = true;
+      base_.reset();
+    }
     if (base_) {
-      RequireCertain();
       base_->Write(write_back_(base_->Read(), value));
       seen_ = base_->generation();
     } else {
@@ -49,14 +59,14 @@ class Cell {
 
   // The tensor that this one looks at in the end, itself when it is no view.
   Cell& Root() { return base_ ? base_->Root() : *this; }
+  int level = 0;  // the body it was made in, counted from the outermost graph
   // What the program says of it; null when it is silent.
   const TensorMeta* meta = nullptr;
 
  private:
-  void RequireCertain() const {
-    if (!write_back_)
-      Fail(ErrorCode::kUnsupported,
-           "a tensor is written to while it may share its elements with another; call clone() first");
+  [[noreturn]] static void RefuseDoubt() {
+    Fail(ErrorCode::kUnsupported,
+         "a tensor is read after another was written to that may share its elements; call clone() first");
   }
   // How often the tensor that all of this looks at in the end was written to.
   uint64_t generation() const { return base_ ? base_->generation() : writes_; }
@@ -67,6 +77,7 @@ class Cell {
   WriteBack write_back_;
   uint64_t seen_ = 0;
   uint64_t writes_ = 0;
+  bool is_doubtful_ = false;  // something that may be a view of this was written to
 };
 
 }  // namespace ferry::torch

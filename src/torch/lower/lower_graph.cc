@@ -113,12 +113,7 @@ std::vector<Arg> Lowerer::LowerGraph(const ProgramGraph& graph, const std::vecto
 }
 
 std::vector<Arg> Lowerer::LowerBody(Builder& inner, const ProgramGraph& graph, const std::vector<Arg>& inputs) {
-  struct Restore {
-    Builder*& place;
-    Builder* before;
-    ~Restore() { place = before; }
-  } restore{builder_, builder_};
-  builder_ = &inner;
+  InBody body(*this, inner);
   return LowerGraph(graph, inputs);
 }
 

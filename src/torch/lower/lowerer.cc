@@ -93,7 +93,11 @@ bool IsContiguous(const TensorMeta& meta) {
   return true;
 }
 
-Arg Lowerer::MakeCell(Operand value) { return Arg(std::make_shared<Cell>(std::move(value))); }
+Arg Lowerer::MakeCell(Operand value) {
+  auto cell = std::make_shared<Cell>(std::move(value));
+  cell->level = level_;
+  return Arg(std::move(cell));
+}
 
 Operand Lowerer::Read(const Arg& tensor) const {
   const auto* cell = tensor.get<std::shared_ptr<Cell>>();
@@ -141,8 +145,12 @@ std::vector<Arg> Lowerer::WriteBack(const Signature& signature, const std::vecto
   const Operand* made = result.items.size() == 1 ? std::get_if<Operand>(&result.items[0]) : nullptr;
   bool is_view = signature.rule->kind != RuleKind::kPlain;
   if (!made || (is_view && !(*made == self))) Fail(ErrorCode::kUnsupported, "there is no export for its in-place form");
-  if (!is_view)
-    (*args[0].get<std::shared_ptr<Cell>>())->Write(builder_->ExpandLike(builder_->CastLike(*made, self), self));
+  Cell& target = **args[0].get<std::shared_ptr<Cell>>();
+  if (!is_view && !(*made == self) && target.Root().level != level_)
+    Fail(ErrorCode::kUnsupported,
+         "a tensor from outside is written to in a branch or loop that is only decided while the model runs");
+  if (!is_view && !(*made == self))
+    target.Write(builder_->ExpandLike(builder_->CastLike(*made, self), self));
   return {args[0]};
 }
 
@@ -161,8 +169,10 @@ std::vector<Arg> Lowerer::MakeViews(const Signature& signature, const std::strin
       write_back = [this, view](const Operand& base, const Operand& written) {
         return builder_->WriteThrough(base, written, view);
       };
-    views.emplace_back(std::make_shared<Cell>(std::get<Operand>(result.items[i]), *args[0].get<std::shared_ptr<Cell>>(),
-                                              std::move(view), std::move(write_back)));
+    auto cell = std::make_shared<Cell>(std::get<Operand>(result.items[i]), *args[0].get<std::shared_ptr<Cell>>(),
+                                       std::move(view), std::move(write_back));
+    cell->level = level_;
+    views.emplace_back(std::move(cell));
   }
   return views;
 }

@@ -29,6 +29,27 @@ class Lowerer {
   // The same into a body of If, Loop or Scan.
   std::vector<Arg> LowerBody(Builder& inner, const ProgramGraph& graph, const std::vector<Arg>& inputs);
 
+  // While it lives, nodes go into the body of a node that only decides while running whether, or how often, it runs.
+  // What was made outside cannot be written to there.
+  class InBody {
+   public:
+    InBody(Lowerer& lowerer, Builder& inner) : lowerer_(lowerer), before_(lowerer.builder_) {
+      lowerer_.builder_ = &inner;
+      ++lowerer_.level_;
+    }
+    ~InBody() {
+      lowerer_.builder_ = before_;
+      --lowerer_.level_;
+    }
+    InBody(const InBody&) = delete;
+    InBody& operator=(const InBody&) = delete;
+
+   private:
+    Lowerer& lowerer_;
+    Builder* before_;
+  };
+  int level() const { return level_; }  // of bodies inside bodies
+
   Arg MakeCell(Operand value);
   Operand Read(const Arg& tensor) const;
 
@@ -50,6 +71,7 @@ class Lowerer {
   void LowerNode(const ProgramGraph& graph, const ProgramNode& node, Environment& values);
 
   Builder* builder_;
+  int level_ = 0;
   LowerOptions options_;
   std::vector<const TensorMeta*> metas_;
 };

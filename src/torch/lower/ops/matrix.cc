@@ -206,9 +206,31 @@ Result Cross(Call& c) {
   c.Unsupported("no dimension of size 3 is known");
 }
 
+// Rows in groups, each with a matrix of its own: group i ends before row offs[i]. Rows after the last group are zero.
+Result GroupedMm(Call& c) {
+  Operand x = c.Tensor(0), matrices = c.Tensor(1), ends = c.MaybeTensor(2);
+  if (!c.IsNone(3)) c.Unsupported("grouped products with a bias have no export");
+  DType dtype = c.Type(4, x.dtype());
+  if (!ends && x.rank() == 3 && matrices.rank() == 3) return c.b.Cast(c.b.MatMul(x, matrices), dtype);
+  if (!ends || x.rank() != 2 || matrices.rank() != 3 || !matrices.dim(0).known() || *matrices.dim(0).value < 1)
+    c.Unsupported("this form of grouped product has no export");
+  Scalar begin(0);
+  Operands parts;
+  for (int64_t group = 0; group < *matrices.dim(0).value; ++group) {
+    Scalar end(Scalar::Kind::kInt, c.b.Slice(c.b.Cast(ends, DType::kInt64), 0, Scalar(group), Scalar(group + 1)));
+    parts.push_back(c.b.MatMul(c.b.Slice(x, 0, begin, end), c.b.Select(matrices, 0, group)));
+    begin = end;
+  }
+  Operand rest = c.b.Slice(x, 0, begin, Scalar(INT64_MAX));
+  parts.push_back(c.b.Fill(0, x.dtype(), c.b.Concat({c.b.SizeOf(rest, 0), c.b.SizeOf(matrices, 2)}, 0)));
+  return c.b.Cast(c.b.Concat(parts, 0), dtype);
+}
+
 constexpr RuleKind kPlain = RuleKind::kPlain;
 
 constexpr Rule kRules[] = {
+    {"_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None)",
+     GroupedMm},
     {"linear(Tensor input, Tensor weight, Tensor? bias=None)", Linear, kPlain, kComplexToo},
     {"matmul(Tensor self, Tensor other)", Matmul, kPlain, kComplexToo},
     {"mm(Tensor self, Tensor mat2)", Matmul, kPlain, kComplexToo},

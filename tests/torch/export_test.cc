@@ -66,6 +66,14 @@ TEST(Export, OneOperatorPrograms) {
   EXPECT_GE(tally.equal, 1053);
 }
 
+// TorchScript: shapes come from what was traced, the batch stays open.
+TEST(Export, TracedNetworks) {
+  Tally tally = RunAll(TestData("torch-models"), "model.pt");
+  std::printf("%d equal, %d refused, %zu wrong\n", tally.equal, tally.refused, tally.wrong.size());
+  EXPECT_EQ(tally.wrong.size(), 0u) << Lines(tally.wrong);
+  EXPECT_EQ(tally.equal, 29);
+}
+
 TEST(Export, Networks) {
   Tally tally = RunAll(TestData("torch-models"), "model.pt2");
   std::printf("%d equal, %d refused, %zu wrong\n", tally.equal, tally.refused, tally.wrong.size());

@@ -1,0 +1,312 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "engine/session.h"
+#include "tests/torch/script_archive.h"
+#include "torch/archive.h"
+#include "torch/export.h"
+#include "torch/script/parser.h"
+#include "torch/script/script_export.h"
+
+namespace ferry::torch {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// The body of forward(self, x) of a module M, each line indented by the caller as Python has it inside a method.
+std::string Module(const std::string& body, const std::string& before = "") {
+  return before + "class M(Module):\n  __parameters__ = []\n  __buffers__ = []\n  training : bool\n" +
+         "  def forward(self: __torch__.M,\n    x: Tensor) -> Tensor:\n" + body;
+}
+
+ExportOptions ForVector() {
+  ExportOptions options;
+  options.input_types = {{"x", DType::kFloat, {Dim::Named("n")}}};
+  return options;
+}
+
+std::string TestName() {
+  return std::string("script_") + testing::UnitTest::GetInstance()->current_test_info()->name();
+}
+
+Exported Export(const ScriptArchive& archive, const ExportOptions& options = ForVector()) {
+  return ExportFile(archive.Write(TestName()), options);
+}
+
+std::string ErrorOf(const ScriptArchive& archive, const ExportOptions& options = ForVector()) {
+  try {
+    Export(archive, options);
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "";
+}
+
+// What forward makes of a vector.
+std::vector<float> Run(const std::string& body, const std::vector<float>& x, const std::string& before = "") {
+  Exported exported = Export({.code = Module(body, before)});
+  std::shared_ptr<Session> session = Session::FromModel(std::move(exported.model), {.threads = 1});
+  std::vector<Value> outputs = session->Run({{"x", Tensor::FromVector(x)}});
+  const Tensor& tensor = outputs.at(0).tensor();
+  return {tensor.Data<float>(), tensor.Data<float>() + tensor.size()};
+}
+
+TEST(Script, ComputesPythonValuesAtExport) {
+  EXPECT_THAT(Run("    a = [1, 2, 3]\n"
+                  "    _0 = torch.append(a, 4)\n"
+                  "    b = torch.add(a, [5])\n"
+                  "    d = {\"k\": torch.len(b), \"l\": torch.sub(7, 2)}\n"
+                  "    t = (d[\"k\"], d[\"l\"], b[-1])\n"
+                  "    p, q, r, = t\n"
+                  "    if torch.__and__(torch.eq(p, 5), torch.gt(q, 4)):\n"
+                  "      y = torch.mul(x, r)\n"
+                  "    else:\n"
+                  "      ops.prim.RaiseException(\"no\")\n"
+                  "      y = x\n"
+                  "    for i in range(3):\n"
+                  "      y = torch.add(y, i)\n"
+                  "    return y\n",
+                  {1, 2}),
+              ElementsAre(8, 13));
+}
+
+TEST(Script, CallsFunctionsAndMethods) {
+  EXPECT_THAT(Run("    return (self).twice(__torch__.shifted(x, b=2, ), )\n"
+                  "  def twice(self: __torch__.M,\n    y: Tensor) -> Tensor:\n"
+                  "    return torch.mul(y, 2)\n",
+                  {1, 2}, "def shifted(a: Tensor,\n    b: int=1) -> Tensor:\n  return torch.add(a, b)\n"),
+              ElementsAre(6, 8));
+}
+
+TEST(Script, SizesStayOpen) {
+  std::string body =
+      "    n = ops.prim.NumToTensor(torch.size(x, 0))\n"
+      "    m = int(torch.mul(n, n))\n"
+      "    return torch.add(x, torch.sub(m, 1))\n";
+  EXPECT_THAT(Run(body, {1, 2}), ElementsAre(4, 5));
+  EXPECT_THAT(Run(body, {0, 0, 0}), ElementsAre(8, 8, 8));
+}
+
+TEST(Script, BranchesOnData) {
+  std::string body =
+      "    if bool(torch.gt(torch.sum(x), 0)):\n"
+      "      y, k = torch.mul(x, 2), 5\n"
+      "    else:\n"
+      "      z = torch.neg(x)\n"
+      "      y, k = z, 7\n"
+      "    return torch.add(y, k)\n";
+  EXPECT_THAT(Run(body, {1, 2}), ElementsAre(7, 9));
+  EXPECT_THAT(Run(body, {-1, -2}), ElementsAre(8, 9));
+}
+
+TEST(Script, LoopsWhileDataSays) {
+  std::string body =
+      "    y, count = x, 0\n"
+      "    go = bool(torch.lt(torch.max(y), 10.))\n"
+      "    while go:\n"
+      "      y0 = torch.mul(y, 2)\n"
+      "      count0 = torch.add(count, 1)\n"
+      "      go0 = bool(torch.lt(torch.max(y0), 10.))\n"
+      "      go, y, count = go0, y0, count0\n"
+      "    return torch.add(y, torch.mul(count, 100))\n";
+  EXPECT_THAT(Run(body, {1, 3}), ElementsAre(204, 212));
+  EXPECT_THAT(Run(body, {20, 1}), ElementsAre(20, 1));
+}
+
+TEST(Script, LoopsAsOftenAsASizeSays) {
+  std::string body =
+      "    y = x\n"
+      "    for i in range(torch.size(x, 0)):\n"
+      "      y0 = torch.add(y, i)\n"
+      "      y = y0\n"
+      "    return y\n";
+  EXPECT_THAT(Run(body, {1, 2, 3}), ElementsAre(4, 5, 6));
+  EXPECT_THAT(Run(body, {1}), ElementsAre(1));
+}
+
+TEST(Script, WritesThroughViews) {
+  EXPECT_THAT(Run("    y = torch.clone(x)\n"
+                  "    part = torch.slice(y, 0, 0, 2)\n"
+                  "    _0 = torch.mul_(part, 10)\n"
+                  "    _1 = torch.add_(y, 1)\n"
+                  "    return torch.add(y, torch.sum(part))\n",
+                  {1, 2, 3}),
+              ElementsAre(43, 53, 36));
+}
+
+TEST(Script, RefusesToReadWhatMayHaveBeenWritten) {
+  std::string wrong = ErrorOf({.code = Module("    y = torch.clone(x)\n"
+                                              "    z = torch.contiguous(y)\n"
+                                              "    _0 = torch.add_(z, 1)\n"
+                                              "    return torch.add(y, z)\n")});
+  EXPECT_THAT(wrong, HasSubstr("may share its elements"));
+}
+
+TEST(Script, RefusesChangesInBranchesOnData) {
+  EXPECT_THAT(ErrorOf({.code = Module("    a = annotate(List[int], [])\n"
+                                      "    if bool(torch.gt(torch.sum(x), 0)):\n"
+                                      "      _0 = torch.append(a, 1)\n"
+                                      "    else:\n"
+                                      "      pass\n"
+                                      "    return torch.add(x, torch.len(a))\n")}),
+              HasSubstr("only decided while the model runs"));
+  EXPECT_THAT(ErrorOf({.code = Module("    y = torch.clone(x)\n"
+                                      "    if bool(torch.gt(torch.sum(x), 0)):\n"
+                                      "      _0 = torch.add_(y, 1)\n"
+                                      "    else:\n"
+                                      "      pass\n"
+                                      "    return y\n")}),
+              HasSubstr("only decided while the model runs"));
+}
+
+TEST(Script, AssertionsAboutDataAreLeftOut) {
+  EXPECT_THAT(Run("    if bool(torch.gt(torch.sum(x), 0)):\n"
+                  "      pass\n"
+                  "    else:\n"
+                  "      ops.prim.RaiseException(\"AssertionError: positive\")\n"
+                  "    return x\n",
+                  {-1}),
+              ElementsAre(-1));
+  EXPECT_THAT(ErrorOf({.code = Module("    if torch.ne(torch.dim(x), 4):\n"
+                                      "      ops.prim.RaiseException(\"four dimensions\")\n"
+                                      "    else:\n"
+                                      "      pass\n"
+                                      "    return x\n")}),
+              HasSubstr("four dimensions"));
+}
+
+TEST(Script, WeightsKeepTheirNames) {
+  Exported exported = Export(
+      {.code = Module("    weight = self.weight\n    return torch.add(x, weight)\n"), .weights = {{"weight", {1, 2}}}});
+  ASSERT_EQ(exported.model.graph.initializers.size(), 1u);
+  EXPECT_EQ(exported.model.graph.initializers[0].name, "weight");
+  EXPECT_EQ(exported.model.graph.inputs.at(0).name, "x");
+  EXPECT_EQ(exported.model.graph.outputs.at(0).name, "output");
+}
+
+TEST(Script, OldFilesDivideIntegersDown) {
+  std::string body =
+      "    i = torch.to(x, 4)\n"
+      "    return torch.to(torch.div(i, 2), 6)\n";
+  ScriptArchive archive{.code = Module(body)};
+  for (const char* version : {"3", "4"}) {
+    archive.version = version;
+    Exported exported = Export(archive);
+    std::shared_ptr<Session> session = Session::FromModel(std::move(exported.model), {.threads = 1});
+    std::vector<Value> outputs = session->Run({{"x", Tensor::FromVector<float>({3})}});
+    EXPECT_EQ(*outputs.at(0).tensor().Data<float>(), version[0] == '3' ? 1 : 1.5f);
+  }
+}
+
+TEST(Script, TrainingModeIsRefusedUnlessAskedFor) {
+  ScriptArchive archive{.code = Module("    training = self.training\n    return torch.dropout(x, 0.5, training)\n"),
+                        .training = true};
+  EXPECT_THAT(ErrorOf(archive), HasSubstr("training"));
+  ExportOptions options = ForVector();
+  options.training = LowerOptions::Training::kConvert;
+  EXPECT_EQ(ErrorOf(archive, options), "");
+}
+
+TEST(Script, AsksForTypesOfInputs) {
+  EXPECT_THAT(ErrorOf({.code = Module("    return x\n")}, {}), HasSubstr("--input x:"));
+  ExportOptions options;
+  options.samples = {{{"in0", Tensor(DType::kFloat, {2, 3})}}, {{"in0", Tensor(DType::kFloat, {5, 3})}}};
+  Exported exported = Export({.code = Module("    return torch.neg(x)\n")}, options);
+  EXPECT_EQ(ToText(exported.model.graph.inputs.at(0).type), "float[batch, 3]");
+  options.dynamic = {{"x", 1, "width"}};
+  exported = Export({.code = Module("    return torch.neg(x)\n")}, options);
+  EXPECT_EQ(ToText(exported.model.graph.outputs.at(0).type), "float[batch, width]");
+  options.dynamic = {{"y", 1, "width"}};
+  EXPECT_THAT(ErrorOf({.code = Module("    return x\n")}, options), HasSubstr("'y'"));
+}
+
+TEST(Script, NamesWhatHasNoExport) {
+  EXPECT_THAT(ErrorOf({.code = Module("    return torch.no_such_function(x)\n")}), HasSubstr("torch.no_such_function"));
+  EXPECT_THAT(ErrorOf({.code = Module("    return ops.torchvision.nms(x, x, 0.5)\n")}),
+              HasSubstr("ops.torchvision.nms"));
+}
+
+// --- hostile archives
+
+TEST(ScriptHostile, EndlessProgramsEnd) {
+  EXPECT_THAT(ErrorOf({.code = Module("    while True:\n      pass\n    return x\n")}), HasSubstr("steps"));
+  EXPECT_THAT(ErrorOf({.code = Module("    return (self).forward(x, )\n")}), HasSubstr("deep"));
+  EXPECT_THAT(ErrorOf({.code = Module("    a = [1]\n    while True:\n      a = torch.add(a, a)\n    return x\n")}),
+              HasSubstr("steps"));
+  EXPECT_THAT(ErrorOf({.code = Module("    a = \"x\"\n    while True:\n      a = torch.add(a, a)\n    return x\n")}),
+              HasSubstr("grows"));
+  EXPECT_THAT(ErrorOf({.code = Module("    a = torch.mul([0], 9000000000000000000)\n    return x\n")}),
+              HasSubstr("steps"));
+  EXPECT_THAT(ErrorOf({.code = Module("    a = (1,)\n    while True:\n      a = (a,)\n    return x\n")}),
+              HasSubstr("nest"));
+  EXPECT_NE(ErrorOf({.code = Module("    a = [[1]]\n    _0 = torch.append(a, a)\n    return x\n")}), "");
+  EXPECT_NE(ErrorOf({.code = Module("    a = annotate(List[int], [])\n    b = [a]\n"
+                                    "    _0 = torch.append(a, b)\n    return x\n")}),
+            "");
+}
+
+TEST(ScriptHostile, NothingIsRun) {
+  std::string evil = std::string(
+                         "\x80\x02"
+                         "cos\nsystem\n") +
+                     std::string("X\x04\0\0\0true\x85R.", 12);
+  EXPECT_THAT(ErrorOf({.code = Module("    return x\n"), .data = evil}), HasSubstr("os.system"));
+  EXPECT_THAT(ErrorOf({.code = Module("    return os.system(\"true\")\n")}), HasSubstr("'os'"));
+}
+
+TEST(ScriptHostile, TextThatIsNoTorchScript) {
+  auto error = [](const std::string& text) -> std::string {
+    try {
+      script::ParseSource(text, "code.py");
+    } catch (const Error& wrong) {
+      return wrong.message();
+    }
+    return "";
+  };
+  EXPECT_EQ(error("class A(Module):\n  pass\n"), "");
+  EXPECT_THAT(error("def f(a: int) -> int:\n  return " + std::string(100'000, '(') + "\n"), HasSubstr("deep"));
+  EXPECT_THAT(error("def f(a: int) -> int:\n  return " + std::string(100'000, '-') + "1\n"), HasSubstr("deep"));
+  std::string chain = "a";
+  for (int i = 0; i < 100'000; ++i) chain += ".b";
+  EXPECT_THAT(error("def f(a: int) -> int:\n  return " + chain + "\n"), HasSubstr("deep"));
+  std::string blocks, indent;
+  for (int i = 0; i < 1000; ++i) blocks += (indent += " ") + "if a:\n";
+  EXPECT_THAT(error("def f(a: int) -> int:\n" + blocks), HasSubstr("deep"));
+  for (const char* text : {"def f(:\n", "def f() -> int:\nreturn 1\n", "x = 1\n", "def f() -> int:\n  return \"open\n",
+                           "def f() -> int:\n  return 99999999999999999999\n", "class A(\n", "class", "def f()]:\n",
+                           "def f() -> int:\n    a = 1\n  b = 2\n", "def f() -> int:\n  return \x01\n"})
+    EXPECT_THAT(error(text), HasSubstr("line ")) << text;
+}
+
+TEST(ScriptHostile, CutOrDamagedArchives) {
+  std::string path = ScriptArchive{.code = Module("    weight = self.weight\n    return torch.add(x, weight)\n"),
+                                   .weights = {{"weight", {1, 2}}}}
+                         .Write(TestName());
+  std::string bytes(MappedFile::Open(path)->text());
+  auto outcome = [](const std::string& contents) {
+    try {
+      auto kept = std::make_shared<std::string>(contents);
+      SharedBytes shared{{reinterpret_cast<const std::byte*>(kept->data()), kept->size()}, kept};
+      std::shared_ptr<Archive> archive = Archive::Open(shared);
+      ExportScript(*archive, ForVector());
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  EXPECT_TRUE(outcome(bytes));
+  for (size_t length = 0; length < bytes.size(); ++length) EXPECT_FALSE(outcome(bytes.substr(0, length))) << length;
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x55);
+    outcome(damaged);  // padding may be anything; the rest is refused, and nothing crashes
+  }
+}
+
+}  // namespace
+}  // namespace ferry::torch

@@ -61,14 +61,14 @@ Tensor SafetensorsTensor(const Json& entry, const SharedBytes& data) {
   return TensorFromStorage(storage, dtype, 0, sizes, shape.Strides());
 }
 
-StateDict ReadSafetensors(const std::shared_ptr<MappedFile>& file) {
+StateDict ReadSafetensors(const SharedBytes& file) {
   uint64_t length = 0;
-  if (file->size() < kLengthBytes) Fail(ErrorCode::kInvalidModel, "the file is too short to be safetensors");
-  std::memcpy(&length, file->data(), kLengthBytes);
-  if (length > kLongestHeader || length > file->size() - kLengthBytes)
+  if (file.bytes.size() < kLengthBytes) Fail(ErrorCode::kInvalidModel, "the file is too short to be safetensors");
+  std::memcpy(&length, file.bytes.data(), kLengthBytes);
+  if (length > kLongestHeader || length > file.bytes.size() - kLengthBytes)
     Fail(ErrorCode::kInvalidModel, "is neither a checkpoint of PyTorch (since 1.6) nor a .safetensors file");
-  Json header = Json::Parse(file->text().substr(kLengthBytes, length));
-  SharedBytes data{file->bytes().subspan(kLengthBytes + length), file};
+  Json header = Json::Parse(file.text().substr(kLengthBytes, length));
+  SharedBytes data{file.bytes.subspan(kLengthBytes + length), file.keep_alive};
   StateDict weights;
   for (const auto& [name, entry] : header.AsObject()) {
     if (name == "__metadata__") continue;
@@ -157,11 +157,15 @@ StateDict ReadArchive(Archive& archive) {
 
 }  // namespace
 
+StateDict ReadStateDict(const SharedBytes& file) {
+  if (!ZipArchive::LooksLikeZip(file.bytes)) return ReadSafetensors(file);
+  return ReadArchive(*Archive::Open(file));
+}
+
 StateDict ReadStateDict(const std::string& path) {
   std::shared_ptr<MappedFile> file = MappedFile::Open(path);
   try {
-    if (!ZipArchive::LooksLikeZip(file->bytes())) return ReadSafetensors(file);
-    return ReadArchive(*Archive::Open(SharedBytes{file->bytes(), file}));
+    return ReadStateDict(SharedBytes{file->bytes(), file});
   } catch (Error& error) {
     throw error.At(Printable(path));
   }

@@ -18,7 +18,7 @@ namespace ferry::cli {
 namespace {
 
 constexpr Position kPositions[] = {
-    {.name = "PROGRAM", .help = "a .pt2 file (torch.export.save)"},
+    {.name = "PROGRAM", .help = "a .pt2 file (torch.export.save) or a TorchScript .pt file"},
 };
 
 constexpr Option kOptions[] = {
@@ -118,6 +118,8 @@ torch::ExportOptions OptionsFrom(const Arguments& arguments) {
   if (arguments.Has("eval")) options.training = torch::LowerOptions::Training::kConvert;
   if (arguments.Has("training")) options.training = torch::LowerOptions::Training::kKeep;
   for (const std::string& text : arguments.All("input")) options.input_types.push_back(ParseInput(text));
+  bool is_pt2 = std::string_view(arguments.positions()[0]).ends_with(".pt2");
+  if (is_pt2 && arguments.Has("data") && !arguments.Has("verify")) throw UsageError{"--data is for --verify"};
   for (const std::string& path : arguments.All("data")) options.samples.push_back(ReadNpz(path));
   return options;
 }
@@ -252,8 +254,9 @@ constinit const Command command_export = {
     .group = Group::kMake,
     .summary = "Turn a PyTorch program into an ONNX model, without PyTorch",
     .details =
-        "Reads what torch.export.save writes (.pt2, since PyTorch 2.1) and writes "
+        "Reads what torch.export.save writes (.pt2, since PyTorch 2.1) and TorchScript archives (.pt), and writes "
         "ONNX. "
+        "TorchScript has no shapes: they come from --input, from --data, or from what the program was traced with. "
         "Nothing in the archive is run. Parameters keep the names they have in the module, open dimensions the names "
         "they have in the program. What has no export is refused by name of its operator, node and module. Assertions "
         "about data have no counterpart in ONNX and are left out.",

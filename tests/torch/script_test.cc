@@ -269,11 +269,11 @@ TEST(ScriptHostile, TextThatIsNoTorchScript) {
     return "";
   };
   EXPECT_EQ(error("class A(Module):\n  pass\n"), "");
-  EXPECT_THAT(error("def f(a: int) -> int:\n  return " + std::string(100'000, '(') + std::string(100'000, ')') + "\n"),
+  EXPECT_THAT(error("def f(a: int) -> int:\n  return " + std::string(20'000, '(') + std::string(20'000, ')') + "\n"),
               HasSubstr("deep"));
-  EXPECT_THAT(error("def f(a: int) -> int:\n  return " + std::string(100'000, '-') + "1\n"), HasSubstr("deep"));
+  EXPECT_THAT(error("def f(a: int) -> int:\n  return " + std::string(20'000, '-') + "1\n"), HasSubstr("deep"));
   std::string chain = "a";
-  for (int i = 0; i < 100'000; ++i) chain += ".b";
+  for (int i = 0; i < 20'000; ++i) chain += ".b";
   EXPECT_THAT(error("def f(a: int) -> int:\n  return " + chain + "\n"), HasSubstr("deep"));
   std::string blocks, indent;
   for (int i = 0; i < 1000; ++i) blocks += (indent += " ") + "if a:\n";

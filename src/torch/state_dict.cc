@@ -88,15 +88,16 @@ bool HasTensors(const PickleValue& value) {
   return false;
 }
 
-// The dict of weights: the root, or the one dict inside it that has tensors. Training scripts keep several things.
+// The dict of weights: one inside the root, under the names that training scripts use, or the root, or the only dict
+// inside it that has tensors.
 const PickleValue& FindWeights(const PickleValue& root) {
-  if (HasTensors(root)) return root;
   if (root.kind != Kind::kDict)
     Fail(ErrorCode::kUnsupported, "the checkpoint holds ", root.KindName(),
          ", not a dict of tensors; save model.state_dict()");
   static constexpr std::string_view kUsual[] = {"state_dict", "model_state_dict", "model", "module", "weights"};
   for (std::string_view key : kUsual)
     if (const PickleValue* found = root.Find(key); found && HasTensors(*found)) return *found;
+  if (HasTensors(root)) return root;
   const PickleValue* only = nullptr;
   for (size_t i = 1; i < root.items.size(); i += 2) {
     if (!HasTensors(*root.items[i])) continue;

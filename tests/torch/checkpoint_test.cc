@@ -1,0 +1,78 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/zip.h"
+#include "torch/state_dict.h"
+
+namespace ferry::torch {
+namespace {
+
+using std::string_literals::operator""s;
+
+class CheckpointTest : public testing::Test {
+ protected:
+  CheckpointTest()
+      : path_((std::filesystem::temp_directory_path() / ("ferry_checkpoint_" + std::to_string(getpid()))).string()) {}
+  ~CheckpointTest() override { std::filesystem::remove(path_); }
+
+  void WriteCheckpoint(const std::string& pickle) {
+    ZipWriter zip(path_);
+    zip.Add("archive/data.pkl", pickle);
+    float elements[] = {1, 2, 3};
+    zip.Add("archive/data/0", std::string_view(reinterpret_cast<const char*>(elements), sizeof elements));
+    zip.Finish();
+  }
+  // Empty when the file is read.
+  std::string Refusal() {
+    try {
+      ReadStateDict(path_);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  std::string path_;
+};
+
+// A tensor of PyTorch's as its pickles have it: `count` floats of entry 0.
+std::string PickledTensor(char count) {
+  return "ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"
+         "0X\3\0\0\0cpuK\3tQK\0K"s +
+         count + "\x85K\1\x85\x89"s + "ccollections\nOrderedDict\n)RtR"s;
+}
+
+TEST_F(CheckpointTest, FindsTheWeights) {
+  WriteCheckpoint("\x80\2}X\1\0\0\0w"s + PickledTensor(3) + "sX\5\0\0\0epochK\5s."s);
+  StateDict weights = ReadStateDict(path_);
+  ASSERT_EQ(weights.size(), 1u);
+  EXPECT_EQ(weights[0].first, "w");
+  EXPECT_EQ(weights[0].second.Data<float>()[2], 3);
+  WriteCheckpoint("\x80\2}(X\4\0\0\0loss"s + PickledTensor(1) + "X\7\0\0\0weights}X\1\0\0\0w"s + PickledTensor(2) +
+                  "su."s);
+  weights = ReadStateDict(path_);
+  ASSERT_EQ(weights.size(), 1u);
+  EXPECT_EQ(weights[0].second.shape(), Shape{2});
+}
+
+TEST_F(CheckpointTest, RefusesOtherPickles) {
+  WriteCheckpoint("\x80\2}X\5\0\0\0epochK\5s."s);
+  EXPECT_NE(Refusal().find("state_dict()"), std::string::npos);
+  WriteCheckpoint("\x80\2K\5."s);
+  EXPECT_NE(Refusal().find("state_dict()"), std::string::npos);
+  WriteCheckpoint("\x80\2}X\1\0\0\0w"s + PickledTensor(9) + "s."s);
+  EXPECT_NE(Refusal().find("'w'"), std::string::npos);
+  WriteCheckpoint("\x80\2cos\nsystem\nX\4\0\0\0true\x85R."s);
+  EXPECT_NE(Refusal(), "");
+  WriteCheckpoint("\x80\2}K\1"s + PickledTensor(3) + "s."s);
+  EXPECT_NE(Refusal(), "");
+  WriteCheckpoint("\x80\2}(X\1\0\0\0a}X\1\0\0\0w"s + PickledTensor(2) + "sX\1\0\0\0b}X\1\0\0\0w"s + PickledTensor(2) +
+                  "su."s);
+  EXPECT_NE(Refusal().find("several"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ferry::torch

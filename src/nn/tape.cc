@@ -1,7 +1,6 @@
 #include "nn/tape.h"
 
 #include "base/error.h"
-#include "ops/infer_graph.h"
 #include "ops/operator.h"
 
 namespace ferry {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/model.h"
+#include "ops/infer_graph.h"
 #include "tensor/value.h"
 
 namespace ferry {
@@ -72,7 +73,7 @@ class Tape {
   void AddInputs(Graph& graph) const;
   void AddSteps(Graph& graph, bool fold) const;
   void AddOutputs(Graph& graph) const;
-  void DescribeOutputs(Graph& graph, std::vector<std::string>& warnings) const;
+  void DescribeOutputs(Graph& graph, const GraphFacts& facts, std::vector<std::string>& warnings) const;
   void WarnOfUnusedInputs(const Graph& graph, std::vector<std::string>& warnings) const;
 
   std::vector<Slot> slots_;

@@ -7,7 +7,6 @@
 #include "nn/tape.h"
 #include "onnx/ir_version.h"
 #include "onnx/schema.h"
-#include "ops/infer_graph.h"
 
 namespace ferry {
 namespace {
@@ -63,8 +62,7 @@ std::optional<Tensor> ReshapeSizes(const Node& node, const GraphFacts& facts) {
 }
 
 // Computing with sizes that are known leaves the graph; what is left says only what is open.
-void SimplifyShapes(Graph& graph) {
-  GraphFacts facts = InferGraph(graph, {});
+void SimplifyShapes(Graph& graph, const GraphFacts& facts) {
   std::vector<Node> kept;
   for (Node& node : graph.nodes) {
     bool is_output = std::any_of(graph.outputs.begin(), graph.outputs.end(),
@@ -148,8 +146,7 @@ void Tape::AddOutputs(Graph& graph) const {
         if (auto it = renamed.find(name); it != renamed.end()) name = it->second;
 }
 
-void Tape::DescribeOutputs(Graph& graph, std::vector<std::string>& warnings) const {
-  GraphFacts facts = InferGraph(graph, {});
+void Tape::DescribeOutputs(Graph& graph, const GraphFacts& facts, std::vector<std::string>& warnings) const {
   for (ValueInfo& output : graph.outputs) {
     const Slot& slot = At(
         std::find_if(outputs_.begin(), outputs_.end(), [&](const Output& one) { return one.name == output.name; })->id);
@@ -194,9 +191,10 @@ Tape::Traced Tape::ToModel(bool fold) const {
   AddInputs(model.graph);
   AddSteps(model.graph, fold);
   AddOutputs(model.graph);
-  if (fold) SimplifyShapes(model.graph);
+  GraphFacts facts = InferGraph(model.graph, {});
+  if (fold) SimplifyShapes(model.graph, facts);
   DropUnused(model.graph);
-  DescribeOutputs(model.graph, traced.warnings);
+  DescribeOutputs(model.graph, facts, traced.warnings);
   WarnOfUnusedInputs(model.graph, traced.warnings);
   model.opsets = ImportsOf(model.graph);
   for (const OpsetImport& import : model.opsets)

@@ -135,30 +135,47 @@ class Exporter {
     return resized;
   }
 
-  // Traces the network once more at other sizes: it has to run the same operators with the same constants.
+  // Traces the network again at other sizes: it has to run the same operators with the same constants. A size of 1
+  // proves nothing, for it goes together with any other; two larger ones have to work, the sample's counted.
   void ProveDynamic(const Recording& recording, const std::vector<Tensor>& inputs) {
+    using Changes = std::vector<std::pair<int64_t, int64_t>>;  // a factor and what is added then
+    bool starts_at_one = HasSizeOne(inputs);
+    int missing = starts_at_one ? 2 : 1;
     std::string failure;
-    for (const auto& change :
-         {std::function<int64_t(int64_t)>([](int64_t size) { return 2 * size; }),
-          std::function<int64_t(int64_t)>([](int64_t size) { return size + 1; }),
-          std::function<int64_t(int64_t)>([](int64_t size) { return std::max<int64_t>(1, size - 1); })}) {
-      std::optional<Recording> other;
-      try {
-        std::vector<Tensor> resized = Resized(inputs, change);
-        context.repeats = true;
-        struct Stop {
-          ~Stop() { context.repeats = false; }
-        } stop;
-        other = Trace(resized);
-      } catch (const Error& error) {
-        if (failure.empty()) failure = error.what();
-        continue;
-      }
+    for (const auto& [factor, offset] :
+         starts_at_one ? Changes{{2, 0}, {3, 0}, {4, 0}, {5, 0}} : Changes{{2, 0}, {3, 0}, {1, 1}, {1, 2}, {1, -1}}) {
+      std::optional<Recording> other = Retrace(
+          inputs, [factor = factor, offset = offset](int64_t size) { return size * factor + offset; }, failure);
+      if (!other) continue;
       ferry::detail::Check(ferry_tape_compare(recording.tape.get(), other->tape.get()));
-      return;
+      if (--missing == 0) return;
     }
     Refuse("axes are asked to be dynamic, but the network cannot be run with other sizes than the sample's: " +
            failure);
+  }
+
+  bool HasSizeOne(const std::vector<Tensor>& inputs) const {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (auto axes = options_.dynamic_axes.find(input_names_[i]); axes != options_.dynamic_axes.end())
+        for (const auto& [axis, dimension] : axes->second)
+          if (inputs[i].size(axis) == 1) return true;
+    return false;
+  }
+
+  std::optional<Recording> Retrace(const std::vector<Tensor>& inputs, const std::function<int64_t(int64_t)>& change,
+                                   std::string& failure) {
+    struct Repeating {
+      Repeating() { context.repeats = true; }
+      ~Repeating() { context.repeats = false; }
+    } repeating;
+    try {
+      std::vector<Tensor> resized = Resized(inputs, change);
+      if (HasSizeOne(resized)) return std::nullopt;
+      return Trace(resized);
+    } catch (const Error& error) {
+      if (failure.empty()) failure = error.what();
+      return std::nullopt;
+    }
   }
 
   Run run_;

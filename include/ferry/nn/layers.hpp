@@ -52,6 +52,12 @@ inline void RequireAxis(const Tensor& x, int64_t axis, int64_t size, const char*
            ", got shape " + ToText(x.shape()));
 }
 
+inline Tensor RequireNotEmpty(const Tensor& y, const Tensor& x) {
+  if (y.numel() == 0 && x.numel() > 0)
+    Refuse("the kernel is larger than the image, which has shape " + ToText(x.shape()));
+  return y;
+}
+
 // kaiming_uniform(a = sqrt(5)) for the weight, the same bound for the bias: what PyTorch's layers start with.
 inline double KaimingBound(int64_t fan_in) {
   return std::sqrt(3.0) * (std::sqrt(2.0 / 6.0) / std::sqrt(static_cast<double>(fan_in)));
@@ -123,12 +129,13 @@ class Conv : public Module {
   Tensor forward(const Tensor& x) override {
     detail::RequireRank(x, N + 2, detail::kImageLayout<N>);
     detail::RequireAxis(x, 1, in_channels_, "channels");
-    return op("Conv", {x, weight, bias},
-              {{"kernel_shape", kernel_.list()},
-               {"strides", options_.stride.list()},
-               {"pads", options_.padding.pads()},
-               {"dilations", options_.dilation.list()},
-               {"group", options_.groups}});
+    Tensor y = op("Conv", {x, weight, bias},
+                  {{"kernel_shape", kernel_.list()},
+                   {"strides", options_.stride.list()},
+                   {"pads", options_.padding.pads()},
+                   {"dilations", options_.dilation.list()},
+                   {"group", options_.groups}});
+    return detail::RequireNotEmpty(y, x);
   }
   std::string kind() const override { return "Conv" + std::to_string(N) + "d"; }
 

@@ -140,7 +140,7 @@ class MaxPool : public Module {
     detail::RequireRank(x, N + 2, detail::kImageLayout<N>);
     std::vector<Attribute> attributes = detail::PoolAttributes(kernel_, options_);
     attributes.emplace_back("dilations", options_.dilation.list());
-    return op("MaxPool", {x}, attributes);
+    return detail::RequireNotEmpty(op("MaxPool", {x}, attributes), x);
   }
   std::string kind() const override { return "MaxPool" + std::to_string(N) + "d"; }
 
@@ -162,7 +162,7 @@ class AvgPool : public Module {
     detail::RequireRank(x, N + 2, detail::kImageLayout<N>);
     std::vector<Attribute> attributes = detail::PoolAttributes(kernel_, options_);
     attributes.emplace_back("count_include_pad", options_.count_include_pad ? 1 : 0);
-    return op("AveragePool", {x}, attributes);
+    return detail::RequireNotEmpty(op("AveragePool", {x}, attributes), x);
   }
   std::string kind() const override { return "AvgPool" + std::to_string(N) + "d"; }
 

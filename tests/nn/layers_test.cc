@@ -200,6 +200,25 @@ TEST_P(Layer, ExportsToEveryOpset) {
 INSTANTIATE_TEST_SUITE_P(Nn, Layer, testing::ValuesIn(Layers()),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// ONNX's own library must accept what is exported for the opsets that Debian's knows.
+TEST(NnLayers, OnnxPythonAcceptsThem) {
+  if (std::system("/usr/bin/python3 -c 'import onnx' 2>/dev/null") != 0)
+    GTEST_SKIP() << "onnx for Python is not installed";
+  std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("ferry_nn_layers_" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  for (const LayerCase& layer : Layers()) {
+    nn::manual_seed(7);
+    std::shared_ptr<nn::Module> model = layer.make();
+    model->eval();
+    for (int64_t opset : {11, 13, 15, 17})
+      nn::export_onnx(*model, Ramp(layer.shape), (folder / (layer.name + std::to_string(opset) + ".onnx")).string(),
+                      {.opset_version = opset, .dynamic_axes = {{"input", {{layer.batch_axis, "batch"}}}}});
+  }
+  EXPECT_EQ(std::system(("/usr/bin/python3 tests/nn/check_with_onnx.py '" + folder.string() + "'").c_str()), 0);
+  std::filesystem::remove_all(folder);
+}
+
 TEST(NnLayers, EmbedRows) {
   nn::manual_seed(7);
   nn::Embedding many(6, 3);

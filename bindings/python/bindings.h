@@ -17,6 +17,7 @@ py::object FromJson(const Json& json);
 Model ReadAny(const py::object& source, bool load_external = true);
 
 void BindCompare(py::module_& m);
+void BindDoctor(py::module_& m);
 void BindSession(py::module_& m);
 void BindTools(py::module_& m);
 

@@ -30,6 +30,7 @@ PYBIND11_MODULE(_ferry, m) {
   BindValue(m);
   BindSession(m);
   BindCompare(m);
+  BindDoctor(m);
   BindTools(m);
 }
 

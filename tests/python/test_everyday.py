@@ -47,6 +47,25 @@ class Everyday(Case):
                 print(arg.name, arg.type, arg.shape, file=said)
             self.assertEqual(said.getvalue(), "input tensor(float) ['batch', 10]\noutput tensor(float) ['batch', 3]\n")
 
+    def test_a_live_module_is_captured_and_lowered(self):
+        net = torch.nn.Sequential(torch.nn.Linear(10, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3)).eval()
+        x = torch.randn(2, 10)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "net.onnx")
+            try:
+                written = ferry.export(net, path, (x,), input_names=["x"], output_names=["y"], opset=17)
+            except ferry.NotImplemented as error:
+                if "no exported program" not in str(error) or hasattr(torch, "export"):
+                    raise
+                self.skipTest(f"this PyTorch has no torch.export, and: {error}")
+            self.assertEqual(written.opset, 17)
+            y = ferry.InferenceSession(path).run(["y"], {"x": x.numpy()})[0]
+            np.testing.assert_allclose(y, net(x).detach().numpy(), atol=1e-5)
+        with self.assertRaisesRegex(ferry.InvalidArgument, "give its inputs as args"):
+            ferry.export(net, "unused.onnx")
+        with self.assertRaisesRegex(ferry.NotImplemented, "a int can't be exported"):
+            ferry.export(3, "unused.onnx")
+
 
 if __name__ == "__main__":
     unittest.main()

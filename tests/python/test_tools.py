@@ -79,6 +79,24 @@ class Tools(Case):
         self.assertIn(comparison.faulty_layer.text, repr(comparison))
         self.assertIn("<html", comparison.html())
 
+    def test_doctor(self):
+        model = model_of([helper.make_node("Dropout", ["x", "ratio", "training"], ["y"])], [info("x", 1, ["n", 4])],
+                         [info("y", 1, ["n", 4])], opset=13,
+                         initializers=[helper.make_tensor("ratio", 1, [], [0.5]), helper.make_tensor("training", 9, [], [True])])
+        diagnosis = ferry.doctor(model, lints=["training-mode"])
+        self.assertFalse(diagnosis)
+        finding = diagnosis.findings[0]
+        self.assertEqual((finding.lint, finding.op_type, finding.fixable), ("training-mode", "Dropout", True))
+        self.assertIn("training-mode", repr(diagnosis))
+        self.assertIn("<table>", diagnosis._repr_html_())
+        mended = ferry.doctor(model, lints=["training-mode"], fix=self.path("mended.onnx"))
+        self.assertTrue(mended, mended)
+        self.assertTrue(mended.mendings[0].applied)
+        x = np.ones((2, 4), np.float32)
+        np.testing.assert_array_equal(ferry.InferenceSession(self.path("mended.onnx")).run(None, {"x": x})[0], x)
+        with self.assertRaises(ferry.InvalidArgument):
+            ferry.doctor(model, lints=["no-such-lint"])
+
     def test_export_of_an_archive(self):
         folder = data("torch-models", "simple_net")
         written = ferry.export(os.path.join(folder, "model.pt2"), self.path("net.onnx"), input_names=["x"], output_names=["y"])

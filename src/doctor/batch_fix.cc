@@ -134,8 +134,10 @@ class Editor {
   std::string batch_;
 };
 
-// Tensors one behind the other along an axis.
-Tensor Stack(const std::vector<Tensor>& parts, size_t axis) {
+// Tensors one behind the other along an axis. Elements narrower than a byte come out unpacked.
+Tensor Stack(std::vector<Tensor> parts, size_t axis) {
+  for (Tensor& part : parts)
+    if (IsPacked(part.dtype())) part = part.Unpacked();
   std::vector<int64_t> sizes(parts[0].shape().begin(), parts[0].shape().end());
   size_t outer = 1, inner = static_cast<size_t>(std::max(1, BitWidth(parts[0].dtype()) / 8));
   for (size_t i = 0; i < axis; ++i) outer *= static_cast<size_t>(sizes[i]);
@@ -143,6 +145,15 @@ Tensor Stack(const std::vector<Tensor>& parts, size_t axis) {
   sizes[axis] = 0;
   for (const Tensor& part : parts) sizes[axis] += part.dim(axis);
   Tensor stacked(parts[0].dtype(), Shape(sizes));
+  if (stacked.dtype() == DType::kString) {
+    std::string* to = stacked.MutableData<std::string>();
+    for (size_t o = 0; o < outer; ++o)
+      for (const Tensor& part : parts) {
+        size_t count = static_cast<size_t>(part.dim(axis)) * inner;
+        to = std::copy_n(part.Data<std::string>() + o * count, count, to);
+      }
+    return stacked;
+  }
   std::byte* to = stacked.mutable_raw();
   for (size_t o = 0; o < outer; ++o)
     for (const Tensor& part : parts) {
@@ -151,6 +162,15 @@ Tensor Stack(const std::vector<Tensor>& parts, size_t axis) {
       to += bytes;
     }
   return stacked;
+}
+
+bool CanStack(const Value& a, const Value& b, size_t axis) {
+  if (!a.is_tensor() || !b.is_tensor() || a.tensor().dtype() != b.tensor().dtype()) return false;
+  const Shape &left = a.tensor().shape(), &right = b.tensor().shape();
+  if (left.rank() != right.rank() || axis >= left.rank()) return false;
+  for (size_t i = 0; i < left.rank(); ++i)
+    if (i != axis && left[i] != right[i]) return false;
+  return true;
 }
 
 class SampleProof {
@@ -187,8 +207,13 @@ class SampleProof {
     auto position = plan_.positions.find(name);
     if (position == plan_.positions.end() || position->second.outer != 1 || !singles[0].is_tensor()) return singles[0];
     std::vector<Tensor> parts;
-    for (const Value& single : singles) parts.push_back(single.tensor());
-    return Stack(parts, position->second.axis);
+    for (const Value& single : singles) {
+      if (!CanStack(singles[0], single, position->second.axis)) return singles[0];
+      parts.push_back(single.tensor());
+    }
+    DType type = parts[0].dtype();
+    Tensor stacked = Stack(std::move(parts), position->second.axis);
+    return IsPacked(type) ? Tensor::Pack(type, stacked) : stacked;
   }
 
   ProofStep CompareBatch(int64_t size) const {

@@ -18,9 +18,15 @@ bool IsOneOf(const std::string& word, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+// -1 when it does not fit: no place for a batch is found then.
+int64_t Times(int64_t a, int64_t b) {
+  int64_t product;
+  return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product) ? -1 : product;
+}
+
 int64_t Product(const Shape& shape, size_t begin, size_t end) {
   int64_t product = 1;
-  for (size_t i = begin; i < end; ++i) product *= shape[i];
+  for (size_t i = begin; i < end; ++i) product = Times(product, shape[i]);
   return product;
 }
 
@@ -155,7 +161,7 @@ class Planner {
     std::vector<size_t> grown;
     for (size_t k = 0; k < before.size(); ++k) {
       if (!before[k].known() || !after[k].known() || *before[k].value == *after[k].value) continue;
-      if (*after[k].value * batch_ != *before[k].value * kProbe) return false;
+      if (Times(*after[k].value, batch_) != Times(*before[k].value, kProbe)) return false;
       grown.push_back(k);
     }
     if (node.op_type == "Reshape" && node.HasInput(0) && PositionOf(node.inputs[0])) {
@@ -205,12 +211,12 @@ class Planner {
     std::optional<Shape> to = result ? ConcreteShape(*result) : std::nullopt;
     std::vector<Candidate> candidates;
     if (!position || !from || !to || from->rank() <= position->axis) return candidates;
-    int64_t in_front = Product(*from, 0, position->axis) * position->outer;
+    int64_t in_front = Times(Product(*from, 0, position->axis), position->outer);
     int64_t running = 1;
-    for (size_t j = 0; j < to->rank(); running *= (*to)[j++]) {
+    for (size_t j = 0; j < to->rank(); running = Times(running, (*to)[j++])) {
       if (running <= 0 || running > in_front || in_front % running != 0) continue;
       int64_t outer = in_front / running, size = (*to)[j];
-      if (size % outer != 0 || (size / outer) % batch_ != 0) continue;
+      if (outer <= 0 || size % outer != 0 || (size / outer) % batch_ != 0) continue;
       bool alone = outer == 1 && size == batch_;
       bool same_tail = std::equal(to->begin() + static_cast<std::ptrdiff_t>(j) + 1, to->end(),
                                   from->begin() + static_cast<std::ptrdiff_t>(position->axis) + 1, from->end());

@@ -41,8 +41,8 @@ std::vector<Arg> Bind(const Signature& signature, const NamedArgs& arguments) {
       at = static_cast<size_t>(std::find_if(parameters.begin(), parameters.end(),
                                             [&, &wanted = name](const Parameter& p) { return p.name == wanted; }) -
                                parameters.begin());
-    // The in-place form calls "self" what the functional one may call "input".
-    if (at == parameters.size() && name == "self") at = 0;
+    // Forms of one operator call their first argument "self" or "input".
+    if (at == parameters.size() && (name == "self" || name == "input")) at = 0;
     if (at >= parameters.size() || given[at])
       Fail(ErrorCode::kUnsupported, "argument '", Printable(name), "' is not one this export knows");
     given[at] = true;

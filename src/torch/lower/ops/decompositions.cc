@@ -80,8 +80,7 @@ Result LuUnpack(Call& c) {
 Result MatrixRank(Call& c) {
   Builder& b = c.b;
   Operand x = c.Tensor(0);
-  if (c.Bool(3)) c.Unsupported("hermitian = True has no export");
-  Operand values = SingularOf(b, Wide(b, x)).values;
+  Operand values = SingularOf(b, c.Bool(3) ? SymmetricOf(b, Wide(b, x), false) : Wide(b, x)).values;
   double epsilon =
       x.dtype() == DType::kDouble ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   auto size = static_cast<double>(std::max(KnownSize(c, x, -2), KnownSize(c, x, -1)));

@@ -97,11 +97,13 @@ Result Zeta(Call& c) {
   });
 }
 
-// ψ'(x) = π² / sin²(πx) - ψ'(1 - x) on the left.
-Operand Trigamma(Builder& b, const Operand& x) {
+// ψ'(x) = π² / sin²(πx) - ψ'(1 - x) on the left. PyTorch takes the sine in the tensor's own type, which decides what
+// comes out where it should be infinite.
+Operand Trigamma(Builder& b, const Operand& x, const Operand& own_type) {
   Operand left = b.Less(x, 0.5), two = b.NumberLike(2, x);
   Operand right_side = b.Where(left, b.Sub(1, x), x);
-  Operand value = HurwitzZeta(b, two, right_side), sine = SinPiOf(b, x);
+  Operand value = HurwitzZeta(b, two, right_side);
+  Operand sine = b.CastLike(b.Widened("Sin", {b.Mul(own_type, M_PI)}), x);
   return b.Where(left, b.Sub(b.Mul(b.Reciprocal(b.Mul(sine, sine)), M_PI * M_PI), value), value);
 }
 Result Polygamma(Call& c) {
@@ -110,7 +112,7 @@ Result Polygamma(Call& c) {
   return OnDoubles(c, 1, [&](const Operand& x) {
     if (order == 0) return DigammaOf(c.b, x);
     if (IsEmpty(x)) return x;
-    if (order == 1) return Trigamma(c.b, x);
+    if (order == 1) return Trigamma(c.b, x, c.FloatTensor(1));
     auto n = static_cast<double>(order);
     double factor = (order % 2 ? 1 : -1) * std::tgamma(n + 1);
     return c.b.Mul(HurwitzZeta(c.b, c.b.NumberLike(n + 1, x), x), factor);

@@ -238,20 +238,22 @@ Result ScatterReduceOld(Call& c) {
 }
 Result ScatterAdd(Call& c) { return ScatterElements(c, c.Tensor(0), c.Int(1), c.Tensor(2), c.Tensor(3), "add"); }
 
-double NeutralOf(std::string_view reduce, DType dtype) {
-  if (reduce == "prod") return 1;
+// What changes nothing when it takes part in a reduction.
+Operand NeutralOf(Builder& b, std::string_view reduce, DType dtype) {
+  if (reduce == "prod") return b.Number(1, dtype);
   bool largest = reduce == "amax";
-  if (reduce != "amax" && reduce != "amin") return 0;
-  if (IsFloating(dtype)) return largest ? -kInfinity : kInfinity;
+  if (reduce != "amax" && reduce != "amin") return b.Number(0, dtype);
+  if (IsFloating(dtype)) return b.Number(largest ? -kInfinity : kInfinity, dtype);
+  if (dtype == DType::kInt64) return b.Int(largest ? INT64_MIN : INT64_MAX);  // no double is that
   auto [lowest, highest] = FiniteRange(dtype);
-  return largest ? lowest : highest;
+  return b.Number(largest ? lowest : highest, dtype);
 }
 // sum, prod, mean, amax, amin; without self, what is written to starts afresh.
 Operand ReduceInto(Call& c, const Operand& x, int64_t axis, const Operand& index, const Operand& source,
                    const std::string& reduce, bool include_self) {
   Operand start = x;
-  auto like_source = [&](double value) { return c.b.ExpandLike(c.b.NumberLike(value, x), source); };
-  if (!include_self) start = ScatterElements(c, x, axis, index, like_source(NeutralOf(reduce, x.dtype())), "none");
+  auto like_source = [&](const Operand& number) { return c.b.ExpandLike(number, source); };
+  if (!include_self) start = ScatterElements(c, x, axis, index, like_source(NeutralOf(c.b, reduce, x.dtype())), "none");
   if (reduce == "prod") return ScatterElements(c, start, axis, index, source, "mul");
   if (reduce == "amax") return ScatterElements(c, start, axis, index, source, "max");
   if (reduce == "amin") return ScatterElements(c, start, axis, index, source, "min");
@@ -259,7 +261,7 @@ Operand ReduceInto(Call& c, const Operand& x, int64_t axis, const Operand& index
   if (reduce == "sum") return sum;
   if (reduce != "mean") c.Unsupported("the reduction '", reduce, "' is unknown");
   Operand counts = c.b.Fill(include_self ? 1 : 0, x.dtype(), c.b.ShapeOf(x));
-  counts = ScatterElements(c, counts, axis, index, like_source(1), "add");
+  counts = ScatterElements(c, counts, axis, index, like_source(c.b.NumberLike(1, x)), "add");
   counts = c.b.Max(counts, c.b.NumberLike(1, x));
   return IsFloating(x.dtype()) ? c.b.Div(sum, counts) : c.b.FloorDivide(sum, counts);
 }
@@ -379,8 +381,10 @@ constexpr Rule kRules[] = {
     {"embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
      "sparse=False)",
      Embedding},
-    {"scatter.src,value(Tensor self, int dim, Tensor index, Any src)", Scatter, kPlain, kComplexToo},
-    {"scatter.reduce,value_reduce(Tensor self, int dim, Tensor index, Any src, *, str reduce)", ScatterReduceOld},
+    {"scatter.src(Tensor self, int dim, Tensor index, Any src)", Scatter, kPlain, kComplexToo},
+    {"scatter.value(Tensor self, int dim, Tensor index, Any value)", Scatter, kPlain, kComplexToo},
+    {"scatter.reduce(Tensor self, int dim, Tensor index, Any src, *, str reduce)", ScatterReduceOld},
+    {"scatter.value_reduce(Tensor self, int dim, Tensor index, Any value, *, str reduce)", ScatterReduceOld},
     {"scatter_add(Tensor self, int dim, Tensor index, Tensor src)", ScatterAdd, kPlain, kComplexToo},
     {"scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)",
      ScatterReduce},

@@ -1,4 +1,5 @@
 // Linear algebra: what has one answer. Decompositions whose signs are a matter of taste (svd, eigh) are left out.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -122,6 +123,48 @@ Result TriangularSolve(Call& c) {
   return Operands{SolveCast(c, triangle, c.Tensor(0), true), a};
 }
 
+// Tensors as matrices: the first `rows` axes against the rest.
+int64_t KnownProduct(Call& c, const Operand& x, size_t begin, size_t end) {
+  int64_t product = 1;
+  for (size_t axis = begin; axis < end; ++axis) {
+    Dim size = x.dim(static_cast<int64_t>(axis));
+    if (!size.known()) c.Unsupported("the sizes of the tensor must be known");
+    product *= *size.value;
+  }
+  return product;
+}
+Result TensorInverse(Call& c) {
+  Builder& b = c.b;
+  Operand x = c.Tensor(0);
+  auto rows = static_cast<size_t>(c.Int(1));
+  Require(rows <= x.rank(), "there are no ", rows, " axes");
+  std::vector<Scalar> sizes = b.Sizes(x), turned(sizes.begin() + static_cast<ptrdiff_t>(rows), sizes.end());
+  turned.insert(turned.end(), sizes.begin(), sizes.begin() + static_cast<ptrdiff_t>(rows));
+  int64_t count = KnownProduct(c, x, 0, rows);
+  Operand matrix = b.Reshape(x, {count, KnownProduct(c, x, rows, x.rank())});
+  return b.View(b.CastLike(InverseOf(b, Wide(b, matrix)), x), turned);
+}
+Result TensorSolve(Call& c) {
+  Builder& b = c.b;
+  Operand x = c.Tensor(0), rhs = c.Tensor(1);
+  if (!c.IsNone(2) && !c.Ints(2).empty()) {
+    // The axes named go to the end, in their order.
+    std::vector<int64_t> last = c.Ints(2), order;
+    for (int64_t& axis : last) axis = static_cast<int64_t>(x.Axis(axis));
+    for (size_t axis = 0; axis < x.rank(); ++axis)
+      if (std::find(last.begin(), last.end(), static_cast<int64_t>(axis)) == last.end())
+        order.push_back(static_cast<int64_t>(axis));
+    order.insert(order.end(), last.begin(), last.end());
+    x = b.Transpose(x, order);
+  }
+  Require(rhs.rank() <= x.rank(), "the right-hand side has more axes than the tensor");
+  std::vector<Scalar> sizes = b.Sizes(x);
+  int64_t count = KnownProduct(c, rhs, 0, rhs.rank());
+  Operand matrix = b.Reshape(x, {count, KnownProduct(c, x, rhs.rank(), x.rank())});
+  Operand solved = SolveCast(c, matrix, b.Reshape(rhs, {count, 1}), true);
+  return b.View(solved, {sizes.begin() + static_cast<ptrdiff_t>(rhs.rank()), sizes.end()});
+}
+
 // --- Cholesky
 
 Operand FactorOf(Call& c, bool upper) {
@@ -199,9 +242,7 @@ Result SingularValues(Call& c) {
 // A symmetric matrix plus a multiple of the identity has no negative eigenvalue: they are its singular values then.
 Result EigenvaluesOfSymmetric(Call& c) {
   Builder& b = c.b;
-  Operand x = c.Tensor(0), lower = Triangle(b, Wide(b, x), c.Text(1) == "U");
-  Operand strict = Triangle(b, Wide(b, x), c.Text(1) == "U", c.Text(1) == "U" ? 1 : -1);
-  Operand symmetric = b.Add(lower, b.SwapAxes(strict, -1, -2));
+  Operand x = c.Tensor(0), symmetric = SymmetricOf(b, Wide(b, x), c.Text(1) == "U");
   Operand norm = b.Reduce("ReduceL2", symmetric, {-1, -2}, true);
   Operand values =
       b.Sub(SingularOf(b, b.Add(symmetric, b.Mul(IdentityLike(b, symmetric), norm))).values, b.Squeeze(norm, {-1}));
@@ -233,20 +274,17 @@ Operand Threshold(Call& c, const Operand& x, const Operand& values, size_t atol,
   if (relative.rank() > 0) relative = b.Unsqueeze(relative, {-1});
   return b.Max(absolute, b.Mul(relative, largest));
 }
-Operand PseudoInverse(Call& c, size_t atol, size_t rtol) {
+Operand PseudoInverse(Call& c, size_t atol, size_t rtol, bool hermitian) {
   Builder& b = c.b;
   Operand x = c.Tensor(0);
   if (x.static_shape() && x.static_shape()->ElementCount() == 0) return b.SwapAxes(x, -1, -2);
-  Singular s = SingularOf(b, Wide(b, x));
+  Singular s = SingularOf(b, hermitian ? SymmetricOf(b, Wide(b, x), false) : Wide(b, x));
   Operand counts = b.Greater(s.values, Threshold(c, x, s.values, atol, rtol));
   Operand inverse = b.Where(counts, b.Reciprocal(s.values), b.NumberLike(0, s.values));
   Operand scaled = b.Mul(s.right, b.Unsqueeze(inverse, {-2}));
   return b.CastLike(b.MatMul(scaled, b.SwapAxes(s.left, -1, -2)), x);
 }
-Result Pinv(Call& c) {
-  if (c.arg_count() > 3 && c.Bool(3)) c.Unsupported("hermitian = True has no export");
-  return PseudoInverse(c, 1, 2);
-}
+Result Pinv(Call& c) { return PseudoInverse(c, 1, 2, c.Bool(3)); }
 // pinverse(x, rcond) and linalg_pinv(x, rcond, hermitian): only the relative tolerance.
 Result PinvOld(Call& c) {
   if (c.arg_count() > 2 && c.Bool(2)) c.Unsupported("hermitian = True has no export");
@@ -278,6 +316,8 @@ constexpr Rule kRules[] = {
      SolveTriangular},
     {"triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False)",
      TriangularSolve},
+    {"linalg_tensorinv(Tensor self, int ind=2)", TensorInverse},
+    {"linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None)", TensorSolve},
     {"inverse(Tensor self)", Inverse},
     {"linalg_inv(Tensor A)", Inverse},
     {"linalg_inv_ex(Tensor A, *, bool check_errors=False)", InverseEx},

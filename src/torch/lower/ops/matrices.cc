@@ -47,6 +47,10 @@ Operand Triangle(Builder& b, const Operand& x, bool upper, int64_t diagonal) {
 }
 Operand UnitDiagonal(Builder& b, const Operand& strict) { return b.Add(strict, IdentityLike(b, strict)); }
 
+Operand SymmetricOf(Builder& b, const Operand& x, bool upper) {
+  return b.Add(Triangle(b, x, upper), b.SwapAxes(Triangle(b, x, upper, upper ? 1 : -1), -1, -2));
+}
+
 Operand SolveOf(Builder& b, const Operand& a, const Operand& rhs) {
   int64_t n = KnownSize(a, -1);
   if (n == 0) return rhs;

@@ -9,6 +9,7 @@ Operand IdentityLike(Builder& b, const Operand& matrices);  // of as many rows a
 Operand Adjoint(Builder& b, const Operand& matrices);       // transposed; conjugated too when complex
 Operand Triangle(Builder& b, const Operand& x, bool upper, int64_t diagonal = 0);
 Operand UnitDiagonal(Builder& b, const Operand& strict_triangle);  // with ones on the diagonal
+Operand SymmetricOf(Builder& b, const Operand& x, bool upper);     // from one of its triangles
 // X with A X = B, by elimination with partial pivoting. B has as many rows as A.
 Operand SolveOf(Builder& b, const Operand& a, const Operand& rhs);
 Operand InverseOf(Builder& b, const Operand& a);

@@ -94,6 +94,21 @@ Result Norm(Call& c) {
   return NormAlong(c.b, x, order.number, dims, keep);
 }
 
+// frobenius_norm.dim and nuclear_norm: the older names.
+Result Frobenius(Call& c) {
+  Operand x = RealInput(c, RealType(FloatingResult(c.Tensor(0).dtype())));
+  return c.b.Reduce("ReduceL2", x, c.Ints(1), c.Bool(2));
+}
+Result Nuclear(Call& c) {
+  Operand x = c.Tensor(0);
+  if (c.target.ends_with(".dim")) {
+    std::vector<int64_t> dims = c.Ints(1);
+    Require(dims.size() == 2, "a matrix norm needs two axes, not ", dims.size());
+    return MatrixNormOf(c, x, {2, "nuc"}, dims[0], dims[1], c.Bool(2));
+  }
+  return MatrixNormOf(c, x, {2, "nuc"}, 0, 1, c.Bool(1));
+}
+
 Result Condition(Call& c) {
   Builder& b = c.b;
   Operand x = c.FloatTensor(0);
@@ -117,6 +132,9 @@ constexpr Rule kRules[] = {
     {"linalg_matrix_norm.str_ord(Tensor self, Any ord=\"fro\", int[] dim=[-2,-1], bool keepdim=False, *, "
      "ScalarType? dtype=None)",
      MatrixNorm},
+    {"frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False)", Frobenius},
+    {"nuclear_norm(Tensor self, bool keepdim=False)", Nuclear},
+    {"nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False)", Nuclear},
     {"linalg_cond.default,p_str(Tensor self, Any? p=None)", Condition},
 };
 

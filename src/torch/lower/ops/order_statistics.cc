@@ -101,7 +101,69 @@ Result OneHot(Call& c) {
   return b.Emit("OneHot", {x, depth, b.Ints({0, 1})}, {{"axis", int64_t{-1}}});
 }
 
+// All choices of r elements in their order, as rows.
+Result Combinations(Call& c) {
+  Operand x = c.Tensor(0);
+  int64_t r = c.Int(1);
+  bool repeats = c.Bool(2);
+  if (!x.dim(0).known()) c.Unsupported("the number of elements is not known");
+  int64_t n = *x.dim(0).value;
+  Require(r >= 1 && r <= 16 && n <= 4096, "combinations of ", r, " out of ", n, " have no export");
+  std::vector<int64_t> chosen(static_cast<size_t>(r)), rows;
+  for (size_t i = 0; i < chosen.size(); ++i) chosen[i] = repeats ? 0 : static_cast<int64_t>(i);
+  bool possible = n > 0 && (repeats || r <= n);
+  while (possible) {
+    rows.insert(rows.end(), chosen.begin(), chosen.end());
+    Require(rows.size() <= (size_t{1} << 24), "there are too many combinations");
+    // The last place that can still move on does, and those behind it start over.
+    size_t place = chosen.size();
+    auto limit = [&](size_t i) { return repeats ? n - 1 : n - r + static_cast<int64_t>(i); };
+    while (place > 0 && chosen[place - 1] == limit(place - 1)) --place;
+    if (place == 0) break;
+    int64_t next = ++chosen[place - 1];
+    for (size_t i = place; i < chosen.size(); ++i) chosen[i] = repeats ? next : ++next;
+  }
+  auto count = static_cast<int64_t>(rows.size()) / r;
+  return c.b.Gather(x, c.b.Constant(Tensor::FromVector<int64_t>(rows, {count, r})), 0);
+}
+// Every element of each vector with every one of the others, the last one fastest.
+Result CartesianProduct(Call& c) {
+  Builder& b = c.b;
+  Operands vectors = c.Tensors(0);
+  if (vectors.size() == 1) return vectors[0];
+  Operands columns;
+  std::vector<Scalar> shape;
+  for (const Operand& vector : vectors) shape.push_back(b.SizeScalar(vector, 0));
+  Operand full = b.ShapeVector(shape);
+  for (size_t i = 0; i < vectors.size(); ++i) {
+    std::vector<int64_t> axes;
+    for (size_t j = 0; j < vectors.size(); ++j)
+      if (j != i) axes.push_back(static_cast<int64_t>(j));
+    columns.push_back(b.Reshape(b.Expand(b.Unsqueeze(vectors[i], axes), full), {-1, 1}));
+  }
+  return b.Concat(columns, 1);
+}
+// Sums away what broadcasting to this shape would have added.
+Result SumToSize(Call& c) {
+  Operand x = c.Tensor(0);
+  std::vector<int64_t> size = c.Ints(1), leading, ones;
+  Require(size.size() <= x.rank(), "a tensor of ", x.rank(), " dimensions has no sum of ", size.size());
+  size_t added = x.rank() - size.size();
+  for (size_t axis = 0; axis < x.rank(); ++axis) {
+    auto at = static_cast<int64_t>(axis);
+    if (axis < added)
+      leading.push_back(at);
+    else if (size[axis - added] == 1 && !SameDim(x.dim(at), Dim(1)))
+      ones.push_back(at);
+  }
+  if (!ones.empty()) x = c.b.Reduce("ReduceSum", x, ones, true);
+  return leading.empty() ? x : c.b.Reduce("ReduceSum", x, leading, false);
+}
+
 constexpr Rule kRules[] = {
+    {"combinations(Tensor self, int r=2, bool with_replacement=False)", Combinations},
+    {"cartesian_prod(Tensor[] tensors)", CartesianProduct},
+    {"sum_to_size(Tensor self, SymInt[] size)", SumToSize},
     {"cummax(Tensor self, int dim)", RunningExtreme},
     {"cummin(Tensor self, int dim)", RunningExtreme},
     {"quantile.default,scalar(Tensor self, Any q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\")",

@@ -1,5 +1,6 @@
 // Padding. PyTorch lists pairs of amounts from the last axis backwards.
 #include <algorithm>
+#include <complex>
 
 #include "torch/lower/families.h"
 
@@ -27,6 +28,11 @@ Operand OnnxPads(Call& c, const Operand& x, const std::vector<Scalar>& amounts) 
 
 Operand PadConstant(Call& c, const Operand& x, const std::vector<Scalar>& amounts, const Scalar& value) {
   if (AllZero(amounts)) return x;
+  if (x.is_complex() && !(value.is_known() && value.AsComplex() == 0.0)) {
+    std::complex<double> filling = value.AsComplex();
+    return c.b.MakeComplex(PadConstant(c, c.b.Real(x), amounts, Scalar(filling.real())),
+                           PadConstant(c, c.b.Imaginary(x), amounts, Scalar(filling.imag())));
+  }
   Operand number = c.b.Of(value, x.is_complex() ? x.AsPairs().dtype() : x.dtype());
   Operand pairs = x.AsPairs();
   if (!c.b.Takes("Pad", pairs.dtype())) {
@@ -45,15 +51,15 @@ Operand PadMode(Call& c, const Operand& x, const std::vector<Scalar>& amounts, c
   return x.is_complex() ? padded.AsComplex() : padded;
 }
 
-// The end comes before the beginning and the other way round; negative amounts cut.
+// Negative amounts cut; then the end comes before the beginning and the other way round.
 Operand PadCircular(Call& c, Operand x, const std::vector<Scalar>& amounts) {
   for (size_t i = 0; i + 1 < amounts.size(); i += 2) {
     int64_t axis = static_cast<int64_t>(x.rank()) - 1 - static_cast<int64_t>(i / 2);
     int64_t before = amounts[i].AsInt(), after = amounts[i + 1].AsInt();
+    x = c.b.Slice(x, axis, Scalar(std::max<int64_t>(-before, 0)), after < 0 ? Scalar(after) : Scalar(INT64_MAX));
     Operands parts;
     if (before > 0) parts.push_back(c.b.Slice(x, axis, Scalar(-before), Scalar(INT64_MAX)));
-    parts.push_back(
-        c.b.Slice(x, axis, Scalar(std::max<int64_t>(-before, 0)), after < 0 ? Scalar(after) : Scalar(INT64_MAX)));
+    parts.push_back(x);
     if (after > 0) parts.push_back(c.b.Slice(x, axis, Scalar(0), Scalar(after)));
     x = c.b.Concat(parts, axis);
   }

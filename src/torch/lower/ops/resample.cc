@@ -101,6 +101,29 @@ Result Upsample(Call& c) {
   return ResizeOf(c, x, r, ModeOf(c));
 }
 
+// PyTorch's bicubic sampling repeats the border for each of the 16 pixels; ONNX moves the whole place to the border
+// first. So the image gets a border wide enough for every place: two pixels out, all 16 are the same.
+Operand CubicWithinBorder(Call& c, const Operand& image, const Operand& grid, bool align_corners) {
+  Builder& b = c.b;
+  constexpr int64_t kBorder = 4;
+  Operands places;
+  for (int64_t i = 0; i < 2; ++i) {
+    Operand size = b.CastLike(b.AsRank0(b.SizeOf(image, 3 - i)), grid);
+    Operand place = b.Mul(b.Add(b.Select(grid, -1, i), 1), 0.5);  // from 0 to 1
+    place = align_corners ? b.Mul(place, b.Sub(size, 1)) : b.Sub(b.Mul(place, size), 0.5);
+    place = b.Min(b.Max(place, b.NumberLike(-2, grid)), b.Add(size, 1));
+    Operand last = b.Add(size, static_cast<double>(2 * kBorder - 1));
+    place = b.Sub(b.Div(b.Mul(b.Add(place, static_cast<double>(kBorder)), 2), last), 1);
+    places.push_back(b.Unsqueeze(place, {-1}));
+  }
+  Operand wide =
+      b.Emit("Pad", {image, b.Ints({0, 0, kBorder, kBorder, 0, 0, kBorder, kBorder})}, {{"mode", std::string("edge")}});
+  return b.Widened("GridSample", {wide, b.Concat(places, -1)},
+                   {{"mode", std::string(b.opset() >= 20 ? "cubic" : "bicubic")},
+                    {"padding_mode", std::string("zeros")},
+                    {"align_corners", int64_t{1}}});
+}
+
 // Interpolation 0 bilinear, 1 nearest, 2 bicubic; padding 0 zeros, 1 border, 2 reflection.
 Result GridSample(Call& c) {
   int64_t mode = c.Int(2), padding = c.Int(3);
@@ -110,6 +133,9 @@ Result GridSample(Call& c) {
   if (mode < 0 || mode > 2 || padding < 0 || padding > 2)
     c.Unsupported("interpolation ", mode, " with padding ", padding, " is unknown");
   if (c.Tensor(0).rank() == 5 && c.b.opset() < 20) c.Unsupported("sampling volumes needs opset 20");
+  if (mode == 2 && padding == 2) c.Unsupported("ONNX reflects bicubic samples in another way than PyTorch");
+  if (mode == 2 && padding == 1)
+    return CubicWithinBorder(c, c.Tensor(0), c.b.CastLike(c.Tensor(1), c.Tensor(0)), c.Bool(4));
   return c.b.Widened("GridSample", {c.Tensor(0), c.b.CastLike(c.Tensor(1), c.Tensor(0))},
                      {{"mode", std::string(c.b.opset() >= 20 ? kNew[mode] : kOld[mode])},
                       {"padding_mode", std::string(kPadding[padding])},

@@ -85,6 +85,14 @@ TEST_F(CompareTest, WritesAPage) {
     EXPECT_NE(text.find(part), std::string::npos) << part;
 }
 
+TEST_F(CompareTest, ThePageSaysWhatTheDoctorFinds) {
+  std::string baked = SimpleNet("torch_legacy14.onnx"), page = folder_ + "/report.html";
+  EXPECT_EQ(Ferry({"compare", baked, baked, "--data", data_, "--html", page}).status, 0);
+  std::string text = ReadText(page);
+  EXPECT_NE(text.find("What the doctor says"), std::string::npos);
+  EXPECT_NE(text.find("baked-batch"), std::string::npos);
+}
+
 TEST_F(CompareTest, TakesAFolderOfRecordings) {
   std::string folder = folder_ + "/recordings";
   ASSERT_EQ(std::system(("mkdir '" + folder + "'").c_str()), 0);

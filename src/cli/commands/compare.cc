@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/shared_options.h"
 #include "doctor/compare/report.h"
+#include "doctor/doctor.h"
 #include "doctor/elements.h"
 
 namespace ferry::cli {
@@ -211,8 +212,8 @@ void PrintForPeople(const Comparison& comparison, bool all_layers) {
     text += FaultBlock(*comparison.trace);
     if (comparison.trace->path.size() > 1) text += PathBlock(*comparison.trace);
     text += "\n";
-  } else if (comparison.trace && !comparison.within()) {
-    text += "no single layer is to blame: the error grows little by little ('--layers' shows it)\n\n";
+  } else if (std::string none = NoFaultText(comparison); !none.empty()) {
+    text += none + "\n\n";
   }
   for (const std::string& note : comparison.notes) text += Cat("note: ", Printable(note, 400), "\n");
   Print(Cat(text, VerdictText(comparison), "\n"));
@@ -228,6 +229,16 @@ Side OtherSide(const Request& request, const Side& side, const Arguments& argume
   else
     options.provider = against;
   return side.With({against == "unoptimised" ? "itself unoptimised" : Cat("itself on ", against), false, options});
+}
+
+// The page also shows what else may hurt in deployment; a model that can't be examined still has its page.
+std::vector<Finding> FindingsFor(const Model& model, const std::string& path, Comparison& comparison) {
+  try {
+    return Examine(model, {.path = path, .data = {}, .targets = {}, .only = {}});
+  } catch (const Error& error) {
+    comparison.notes.push_back(Cat("the doctor could not examine the model: ", error.message()));
+    return {};
+  }
 }
 
 int Run(const Arguments& arguments) {
@@ -253,6 +264,7 @@ int Run(const Arguments& arguments) {
   if (arguments.Has("save-worst"))
     SaveWorst(arguments.Get("save-worst"), comparison, samples, side, other ? &*other : nullptr);
   if (arguments.Has("html")) {
+    comparison.findings = FindingsFor(side.original(), path, comparison);
     AtomicFile page(arguments.Get("html"));
     page.Write(ToHtml(comparison));
     page.Commit();

@@ -167,4 +167,12 @@ std::string FaultText(const FaultyLayer& layer) {
   return Cat(who, ": its result '", Printable(layer.value), "' ", error, ", its inputs ", before);
 }
 
+std::string NoFaultText(const Comparison& comparison) {
+  if (!comparison.trace || comparison.trace->first || comparison.within()) return {};
+  double largest = 0;
+  for (const TracedLayer& layer : comparison.trace->layers) largest = std::max(largest, layer.error);
+  return Cat("No single layer is to blame: none is off by more than ", ShortNumber(largest),
+             " of its largest element, and none by much more than its inputs are.");
+}
+
 }  // namespace ferry

@@ -17,6 +17,8 @@ std::string CauseText(const Comparison& comparison);
 std::string VerdictText(const Comparison& comparison);
 // "node 'fc1' (Gemm) makes 'y': wrong by 0.25 where its inputs agree".
 std::string FaultText(const FaultyLayer& layer);
+// Why no layer is named although the answers differ; empty when one is, or nothing was traced.
+std::string NoFaultText(const Comparison& comparison);
 std::string ShortNumber(double value);                                 // three significant digits
 std::string CosineText(double cosine);                                 // "1", or "1 - 2e-07" where it is nearly 1
 std::string AgreementText(const std::optional<Decisions>& decisions);  // "3/4", or "" when it does not apply

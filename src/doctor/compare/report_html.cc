@@ -116,7 +116,8 @@ void WriteVerdict(std::string& out, const Comparison& comparison) {
              "</b><p>", Escaped(VerdictText(comparison)), "</p>");
   if (comparison.trace && comparison.trace->first)
     out += Cat("<p>First layer that goes wrong: ", Escaped(FaultText(*comparison.trace->first)), ".</p>");
-  if (std::string cause = CauseText(comparison); !cause.empty()) out += Cat("<p>", Escaped(cause), "</p>");
+  for (const std::string& text : {CauseText(comparison), NoFaultText(comparison)})
+    if (!text.empty()) out += Cat("<p>", Escaped(text), "</p>");
   out += "</div>\n";
 }
 

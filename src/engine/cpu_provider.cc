@@ -20,6 +20,7 @@ class Cpu final : public Provider {
     if (auto kernel = MakeMatMulKernel(request)) return kernel;
     if (auto kernel = MakeConvKernel(request)) return kernel;
     if (auto kernel = MakeRowKernel(request)) return kernel;
+    if (auto kernel = MakeIntegerKernel(request)) return kernel;
     return std::make_unique<PortableKernel>(request.op);
   }
 };

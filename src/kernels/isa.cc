@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/int8_gemm.h"
 #include "kernels/packed_gemm.h"
 #include "kernels/row_kernels.h"
 
@@ -55,9 +56,11 @@ Isa BestIsa() {
 #endif
 
 FERRY_CHOOSE(GemmKernels, kGemmKernels)
+FERRY_CHOOSE(Int8Kernels, kInt8Kernels)
 FERRY_CHOOSE(RowKernels, kRowKernels)
 
 const GemmKernels& BestGemmKernels() { return Choose_GemmKernels(); }
+const Int8Kernels& BestInt8Kernels() { return Choose_Int8Kernels(); }
 const RowKernels& BestRowKernels() { return Choose_RowKernels(); }
 
 }  // namespace ferry

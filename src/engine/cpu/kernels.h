@@ -6,6 +6,7 @@
 namespace ferry {
 
 std::unique_ptr<Kernel> MakeMatMulKernel(const KernelRequest& request);
+std::unique_ptr<Kernel> MakeIntegerKernel(const KernelRequest& request);
 // Softmax, normalisations and functions of one float.
 std::unique_ptr<Kernel> MakeRowKernel(const KernelRequest& request);
 std::unique_ptr<Kernel> MakeConvKernel(const KernelRequest& request);

@@ -185,13 +185,13 @@ void Combine(const float* weights, int64_t depth, const float* rows, int64_t str
 
 float Dot(const float* a, const float* b, int64_t count) {
   const FloatTag d;
-  Floats sums[2] = {hn::Zero(d), hn::Zero(d)};
+  Floats sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
   int64_t i = 0;
-  for (; i + 2 * kStep <= count; i += 2 * kStep)
-    for (int v = 0; v < 2; ++v)
+  for (; i + 4 * kStep <= count; i += 4 * kStep)
+    for (int v = 0; v < 4; ++v)
       sums[v] = hn::MulAdd(hn::LoadU(d, a + i + v * kStep), hn::LoadU(d, b + i + v * kStep), sums[v]);
   for (; i + kStep <= count; i += kStep) sums[0] = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sums[0]);
-  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sums[0], sums[1])));
+  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
   for (; i < count; ++i) sum += a[i] * b[i];
   return sum;
 }

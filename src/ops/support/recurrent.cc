@@ -93,6 +93,13 @@ template <class T>
 void Activate(const CellActivation& activation, float clip, T* values, int64_t count) {
   if (clip > 0)
     for (int64_t i = 0; i < count; ++i) values[i] = std::clamp(values[i], -static_cast<T>(clip), static_cast<T>(clip));
+  if constexpr (std::is_same_v<T, float>) {
+    using Kind = ActivationKind;
+    if (activation.function == CellFunction::kTanh || activation.function == CellFunction::kSigmoid) {
+      Kind kind = activation.function == CellFunction::kTanh ? Kind::kTanh : Kind::kSigmoid;
+      return BestRowKernels().activate({kind}, values, values, count);
+    }
+  }
   switch (activation.function) {
     case CellFunction::kTanh:
       for (int64_t i = 0; i < count; ++i) values[i] = std::tanh(values[i]);

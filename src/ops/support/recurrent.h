@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/gemm.h"
+#include "kernels/row_kernels.h"
 #include "ops/context.h"
 #include "ops/infer_context.h"
 #include "ops/support/dispatch.h"
@@ -96,6 +98,8 @@ class RecurrentWalk {
 
   // The recurrence weights of some gates, applied: out[batch, count · hidden] += h · R[gate …]ᵀ.
   void AddRecurrence(int64_t gate, int64_t count, const T* h, T* out, int64_t out_row) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (plan_.batch <= kFewSequences) return AddDots(gate, count, h, out, out_row);
     Gemm<T>({.m = plan_.batch,
              .n = count * plan_.hidden,
              .k = plan_.hidden,
@@ -147,6 +151,21 @@ class RecurrentWalk {
   }
 
  private:
+  // Few sequences: rows of R are read as they lie, at the speed of memory.
+  static constexpr int64_t kFewSequences = 2;
+  void AddDots(int64_t gate, int64_t count, const T* h, T* out, int64_t out_row) const {
+    const RowKernels& kernels = BestRowKernels();
+    const T* weights = r_ + gate * plan_.hidden * plan_.hidden;
+    constexpr int64_t kPieceWork = 1 << 18;
+    int64_t grain = std::max<int64_t>(1, kPieceWork / std::max<int64_t>(plan_.hidden, 1));
+    context_.ParallelFor(count * plan_.hidden, grain, [&](int64_t first, int64_t last) {
+      for (int64_t line = first; line < last; ++line)
+        for (int64_t sequence = 0; sequence < plan_.batch; ++sequence)
+          out[sequence * out_row + line] +=
+              kernels.dot(weights + line * plan_.hidden, h + sequence * plan_.hidden, plan_.hidden);
+    });
+  }
+
   // The place in the input that a sequence is at; a reversed one starts at its own end.
   int64_t TimeOf(int64_t step, int64_t sequence) const {
     return plan_.is_reverse(direction_) ? plan_.lengths[static_cast<size_t>(sequence)] - 1 - step : step;

@@ -1,0 +1,58 @@
+#include "passes/fuse_matmul.h"
+
+#include "tests/passes/optimized.h"
+
+namespace ferry {
+namespace {
+
+using namespace testing;  // NOLINT
+
+ValueInfo Named(const char* name, std::vector<int64_t> dims) {
+  return MakeInfo(name, DType::kFloat, SymbolicShape(dims.begin(), dims.end()));
+}
+
+TEST(FuseMatMul, TakesBiasAndActivation) {
+  Random random(9);
+  Model model = MakeModel(
+      {Named("x", {2, 3, 8})},
+      {MakeNode("MatMul", {"x", "w"}, {"p"}), MakeNode("Add", {"p", "b"}, {"s"}), MakeNode("Gelu", {"s"}, {"y"})},
+      {MakeInfo("y")}, {MakeStored("w", random.Numbers<float>({8, 20})), MakeStored("b", random.Numbers<float>({20}))});
+  EXPECT_EQ(HoldAgainstOptimized(model, {random.Numbers<float>({2, 3, 8})}).nodes.size(), 1u);
+}
+
+TEST(FuseMatMul, TakesASumOfTheSameShapeAndNoOther) {
+  Random random(10);
+  for (int64_t rows : {3, 1}) {
+    Model model = MakeModel({Named("x", {3, 8}), Named("r", {rows, 20})},
+                            {MakeNode("MatMul", {"x", "w"}, {"p"}), MakeNode("Add", {"r", "p"}, {"y"})},
+                            {MakeInfo("y")}, {MakeStored("w", random.Numbers<float>({8, 20}))});
+    Graph graph = HoldAgainstOptimized(model, {random.Numbers<float>({3, 8}), random.Numbers<float>({rows, 20})});
+    EXPECT_EQ(Count(graph, "Add"), rows == 3 ? 0 : 1);
+  }
+}
+
+TEST(FuseMatMul, ReadsATransposedWeightAsItIs) {
+  Random random(11);
+  Model model = MakeModel({Named("x", {3, 8})},
+                          {MakeNode("Transpose", {"w"}, {"t"}, {Perm({1, 0})}), MakeNode("MatMul", {"x", "t"}, {"y"})},
+                          {MakeInfo("y")}, {MakeStored("w", random.Numbers<float>({20, 8}))});
+  Graph graph = HoldAgainstOptimized(model, {random.Numbers<float>({3, 8})});
+  ASSERT_EQ(graph.nodes.size(), 1u);
+  EXPECT_EQ(graph.nodes[0].op_type, "FusedMatMul");
+}
+
+TEST(FuseMatMul, LooksBehindAReshape) {
+  Random random(12);
+  Model model = MakeModel({Named("x", {6, 8}), Named("r", {2, 3, 20})},
+                          {MakeNode("Gemm", {"x", "w", "b"}, {"p"}), MakeNode("Reshape", {"p", "shape"}, {"v"}),
+                           MakeNode("Add", {"v", "r"}, {"y"})},
+                          {MakeInfo("y")},
+                          {MakeStored("w", random.Numbers<float>({8, 20})),
+                           MakeStored("b", random.Numbers<float>({20})), Ints("shape", {2, 3, 20})});
+  Graph graph = HoldAgainstOptimized(model, {random.Numbers<float>({6, 8}), random.Numbers<float>({2, 3, 20})});
+  EXPECT_EQ(graph.nodes.size(), 2u);
+  EXPECT_EQ(Count(graph, "Add"), 0);
+}
+
+}  // namespace
+}  // namespace ferry

@@ -97,8 +97,12 @@ py::dict Convert(const py::object& source, int64_t opset, const std::string& out
 
 py::dict Export(const std::string& path, const std::string& out, int opset, const std::vector<std::string>& inputs,
                 const std::vector<std::string>& outputs,
-                const std::vector<std::tuple<std::string, int64_t, std::string>>& dynamic, const std::string& mode) {
+                const std::vector<std::tuple<std::string, int64_t, std::string>>& dynamic, const std::string& mode,
+                const std::map<std::string, py::object>& sample) {
   torch::ExportOptions options;
+  if (!sample.empty()) options.samples.emplace_back();
+  for (const auto& [name, array] : sample)
+    options.samples.back().emplace_back(name, ToTensor(array, DType::kUndefined, name));
   if (mode == "eval") options.training = torch::LowerOptions::Training::kConvert;
   if (mode == "training") options.training = torch::LowerOptions::Training::kKeep;
   options.opset = opset;

@@ -52,15 +52,16 @@ class Everyday(Case):
         x = torch.randn(2, 10)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "net.onnx")
-            try:
-                written = ferry.export(net, path, (x,), input_names=["x"], output_names=["y"], opset=17)
-            except ferry.NotImplemented as error:
-                if "no exported program" not in str(error) or hasattr(torch, "export"):
-                    raise
-                self.skipTest(f"this PyTorch has no torch.export, and: {error}")
+            written = ferry.export(net, path, (x,), input_names=["x"], output_names=["y"], opset=17,
+                                   dynamic={"x": {0: "batch"}})
             self.assertEqual(written.opset, 17)
-            y = ferry.InferenceSession(path).run(["y"], {"x": x.numpy()})[0]
-            np.testing.assert_allclose(y, net(x).detach().numpy(), atol=1e-5)
+            self.assertTrue(ferry.check(written))
+            session = ferry.InferenceSession(path)
+            self.assertEqual(session.get_inputs()[0].shape, ["batch", 10])
+            for batch in (2, 1, 5):
+                x = torch.randn(batch, 10)
+                y = session.run(["y"], {"x": x.numpy()})[0]
+                np.testing.assert_allclose(y, net(x).detach().numpy(), atol=1e-5)
         with self.assertRaisesRegex(ferry.InvalidArgument, "give its inputs as args"):
             ferry.export(net, "unused.onnx")
         with self.assertRaisesRegex(ferry.NotImplemented, "a int can't be exported"):

@@ -196,7 +196,7 @@ def export(program: Any, path: str | os.PathLike[str], args: Sequence[Any] | Non
 
     `program` is a .pt2 or TorchScript .pt file, a torch.export.ExportedProgram, a torch.jit.ScriptModule, or a live
     torch.nn.Module, which is captured with `args` as its inputs: by torch.export where this PyTorch has it, else by
-    torch.jit.trace. `dynamic` names dimensions that stay open: {"x": {0: "batch"}}. A program that was captured in
+    torch.jit.trace. A TorchScript program does not say its inputs' types and shapes: `args` tells them too. `dynamic` names dimensions that stay open: {"x": {0: "batch"}}. A program that was captured in
     training mode is refused unless `mode` says what to do: "eval" converts it, "training" keeps it.
 
         ferry.export(net.eval(), "net.onnx", (torch.randn(1, 10),), input_names=["x"], dynamic={"x": {0: "batch"}})
@@ -207,8 +207,15 @@ def export(program: Any, path: str | os.PathLike[str], args: Sequence[Any] | Non
     with tempfile.TemporaryDirectory(prefix="ferry_") as folder:
         source = _archive_of(program, args, folder, input_names, dynamic or {})
         said = _ferry.export(source, os.fsdecode(os.fspath(path)), int(opset or _ferry.default_opset), list(input_names),
-                             list(output_names), axes, mode)
+                             list(output_names), axes, mode, {} if source.endswith(".pt2") else _sample_of(args))
     return WrittenModel(os.fspath(path), said["opset"], said["nodes"], said["warnings"])
+
+
+def _sample_of(args: Sequence[Any] | None) -> dict[str, Any]:
+    """Inputs as a recording has them: in0, in1 …"""
+    given = () if args is None else args if isinstance(args, (tuple, list)) else (args,)
+    tensors = [arg.detach().cpu().numpy() if hasattr(arg, "detach") else arg for arg in given if hasattr(arg, "shape")]
+    return {f"in{i}": tensor for i, tensor in enumerate(tensors)}
 
 
 def _archive_of(program: Any, args: Sequence[Any] | None, folder: str, input_names: Sequence[str],

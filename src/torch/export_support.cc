@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/version.h"
 #include "onnx/ir_version.h"
 #include "onnx/schema.h"
 
@@ -33,6 +34,7 @@ void DescribeModel(Model& model) {
   model.opsets = {{.domain = "", .version = NewestOpset("")}};
   model.ir_version = IrVersionOfOpset("", NewestOpset(""));
   model.producer_name = "ferry";
+  model.producer_version = kVersion;
 }
 
 }  // namespace ferry::torch

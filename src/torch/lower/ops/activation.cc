@@ -1,4 +1,6 @@
 // Activation functions.
+#include <limits>
+
 #include "torch/lower/families.h"
 #include "torch/lower/ops/support.h"
 
@@ -145,6 +147,28 @@ Result SoftmaxAlong(Call& c, const char* op_type) {
 }
 Result Softmax(Call& c) { return SoftmaxAlong(c, "Softmax"); }
 Result LogSoftmax(Call& c) { return SoftmaxAlong(c, "LogSoftmax"); }
+// Rows of nothing but -inf give 0 instead of NaN.
+Result SafeSoftmax(Call& c) {
+  Builder& b = c.b;
+  Operand x = b.Cast(c.Tensor(0), c.Type(2, c.Tensor(0).dtype()));
+  if (x.rank() == 0) return Softmax(c);
+  auto axis = static_cast<int64_t>(x.Axis(c.Int(1)));
+  Operand largest = b.Reduce("ReduceMax", x, {axis}, true);
+  Operand is_empty = b.Equal(largest, -std::numeric_limits<double>::infinity());
+  return b.Where(is_empty, b.NumberLike(0, x), b.Widened("Softmax", {x}, {{"axis", axis}}));
+}
+// y (g - Σ g y), and g - e^y Σ g for the logarithm.
+Result SoftmaxBackward(Call& c) {
+  Builder& b = c.b;
+  Operand gradient = c.Tensor(0), y = c.Tensor(1);
+  int64_t axis = c.Int(2);
+  if (c.op_name() == "_log_softmax_backward_data") {
+    Operand sum = y.rank() == 0 ? gradient : b.Reduce("ReduceSum", gradient, {axis}, true);
+    return b.Cast(b.Sub(gradient, b.Mul(b.Exp(y), sum)), c.Type(3, y.dtype()));
+  }
+  Operand product = b.Mul(gradient, y), sum = y.rank() == 0 ? product : b.Reduce("ReduceSum", product, {axis}, true);
+  return b.Cast(b.Sub(product, b.Mul(y, sum)), c.Type(3, y.dtype()));
+}
 Result SoftmaxKernel(Call& c) {
   Operand x = c.Tensor(0);
   if (c.Bool(2)) x = c.b.Cast(x, DType::kFloat);
@@ -182,6 +206,9 @@ constexpr Rule kRules[] = {
     {"log_softmax.int(Tensor self, int dim, ScalarType? dtype=None)", LogSoftmax},
     {"special_softmax(Tensor self, int dim, ScalarType? dtype=None)", Softmax},
     {"special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None)", LogSoftmax},
+    {"_safe_softmax(Tensor self, int dim, ScalarType? dtype=None)", SafeSoftmax},
+    {"_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype)", SoftmaxBackward},
+    {"_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype)", SoftmaxBackward},
     {"_softmax(Tensor self, int dim, bool half_to_float)", SoftmaxKernel},
     {"_log_softmax(Tensor self, int dim, bool half_to_float)", SoftmaxKernel},
 };

@@ -193,8 +193,10 @@ Operand CovarianceOf(Call& c, Operand x, double correction, const Operand& frequ
   Operand product = b.MatMul(centred, b.SwapAxes(other, 0, 1));
   return b.Div(product, b.Max(divisor, b.NumberLike(0, x)));
 }
+// Of a single variable it is a number.
 Operand AsMatrix(Call& c, const Operand& covariance, const Operand& x) {
-  return x.rank() < 2 ? c.b.Reshape(covariance, std::vector<int64_t>{}) : covariance;
+  bool is_single = x.rank() < 2 || SameDim(covariance.dim(0), Dim(1));
+  return is_single ? c.b.Reshape(covariance, std::vector<int64_t>{}) : covariance;
 }
 Result Cov(Call& c) {
   Operand x = c.Tensor(0);

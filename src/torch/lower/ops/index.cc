@@ -318,8 +318,9 @@ Result MaskedSelect(Call& c) {
 }
 // The n-th true place takes the n-th element of the source.
 Result MaskedScatter(Call& c) {
-  Operand x = c.Tensor(0), mask = c.b.ExpandLike(c.b.Cast(c.Tensor(1), DType::kBool), x),
-          source = c.b.Reshape(c.Tensor(2), {-1});
+  Operand chosen = c.b.Cast(c.Tensor(1), DType::kBool), source = c.b.Reshape(c.Tensor(2), {-1});
+  // Either may broadcast to the other.
+  Operand x = c.b.Expand(c.Tensor(0), c.b.ShapeOf(chosen)), mask = c.b.ExpandLike(chosen, x);
   Operand order = c.b.Emit("CumSum", {c.b.Cast(c.b.Reshape(mask, {-1}), DType::kInt64), c.b.Int(0)});
   Operand index = c.b.Max(c.b.Sub(order, c.b.Int(1)), c.b.Int(0));
   Operand taken = c.b.Reshape(c.b.Gather(source, index, 0), c.b.ShapeOf(x));

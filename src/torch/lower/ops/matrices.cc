@@ -175,48 +175,56 @@ Operand PermutationOf(Builder& b, const Operand& pivots, int64_t rows) {
   if (!count.known()) Fail(ErrorCode::kUnsupported, "the number of pivots must be known");
   return Repeat(b, b.Int(*count.value), {b.Expand(order, b.ShapeVector(sizes))}, step)[0];
 }
-// Jacobi's rotations from one side. Columns of the left half meet those of the right half, all pairs at once; then all
-// columns but the first move on one place, so that after n - 1 rounds each has met every other.
+// Columns of the left half of the first matrix are made orthogonal to those of its right half, pair by pair and all
+// pairs at once; the other matrices are turned along.
+static Operands TurnPairs(Builder& b, const Operands& matrices, int64_t half) {
+  auto side = [&](const Operand& m, int64_t begin) { return b.Slice(m, -1, Scalar(begin), Scalar(begin + half)); };
+  auto dot = [&](const Operand& x, const Operand& y) { return b.Reduce("ReduceSum", b.Mul(x, y), {-2}, true); };
+  Operand x = side(matrices[0], 0), y = side(matrices[0], half);
+  Operand mixed = dot(x, y), difference = b.Sub(dot(y, y), dot(x, x));
+  Operand is_apart = b.Equal(mixed, 0), one = b.NumberLike(1, mixed);
+  Operand zeta = b.Div(difference, b.Mul(b.Where(is_apart, one, mixed), 2));
+  Operand root = b.Sqrt(b.Add(b.Mul(zeta, zeta), 1));
+  Operand sign = b.Where(b.Less(zeta, 0), b.NumberLike(-1, zeta), one);
+  Operand tangent = b.Where(is_apart, b.NumberLike(0, zeta), b.Div(sign, b.Add(b.Abs(zeta), root)));
+  Operand cosine = b.Reciprocal(b.Sqrt(b.Add(b.Mul(tangent, tangent), 1))), sine = b.Mul(cosine, tangent);
+  Operands turned;
+  for (const Operand& m : matrices) {
+    Operand p = side(m, 0), q = side(m, half);
+    turned.push_back(b.Concat({b.Sub(b.Mul(cosine, p), b.Mul(sine, q)), b.Add(b.Mul(sine, p), b.Mul(cosine, q))}, -1));
+  }
+  return turned;
+}
+
+// The circle method: 0 1 2 over 3 4 5 becomes 0 3 1 over 4 5 2. All columns but the first move on by one place, so that
+// after as many rounds less one as there are columns each has met every other.
+static std::vector<int64_t> NextRound(int64_t half) {
+  std::vector<int64_t> moved;
+  for (int64_t i = 0; i < half; ++i) moved.push_back(i == 0 ? 0 : i == 1 ? half : i - 1);
+  for (int64_t i = 0; i < half; ++i) moved.push_back(i + 1 < half ? half + i + 1 : half - 1);
+  return moved;
+}
+
+// Jacobi's rotations from one side: the lengths of columns that are all orthogonal are the singular values.
 Singular SingularOf(Builder& b, const Operand& a) {
   constexpr int64_t kSweeps = 12;
   bool is_wide = KnownSize(a, -2) < KnownSize(a, -1);
   Operand tall = is_wide ? b.SwapAxes(a, -1, -2) : a;
   int64_t columns = KnownSize(tall, -1), even = columns + columns % 2, half = even / 2;
   if (columns == 0) Fail(ErrorCode::kUnsupported, "singular values of empty matrices have no export");
-  Operand right = IdentityLike(b, b.SwapAxes(tall, -1, -2));
   auto pad = [&](const Operand& m) {
-    if (even == columns) return m;
     std::vector<int64_t> pads(2 * m.rank());
     pads.back() = 1;
-    return b.Emit("Pad", {m, b.Ints(pads)});
+    return even == columns ? m : b.Emit("Pad", {m, b.Ints(pads)});
   };
-  // The circle method: left 0 1 2 over right 3 4 5 becomes 0 3 1 over 4 5 2.
-  std::vector<int64_t> moved;
-  for (int64_t i = 0; i < half; ++i) moved.push_back(i == 0 ? 0 : i == 1 ? half : i - 1);
-  for (int64_t i = 0; i < half; ++i) moved.push_back(i + 1 < half ? half + i + 1 : half - 1);
-  if (half == 1) moved = {0, 1};
-  auto step = [&](Builder& in, const Operand&, const Operands& before) {
-    auto side = [&](const Operand& m, int64_t begin) { return in.Slice(m, -1, Scalar(begin), Scalar(begin + half)); };
-    auto dot = [&](const Operand& x, const Operand& y) { return in.Reduce("ReduceSum", in.Mul(x, y), {-2}, true); };
-    Operand x = side(before[0], 0), y = side(before[0], half);
-    Operand mixed = dot(x, y), difference = in.Sub(dot(y, y), dot(x, x));
-    Operand is_apart = in.Equal(mixed, 0);
-    Operand zeta = in.Div(difference, in.Mul(in.Where(is_apart, in.NumberLike(1, mixed), mixed), 2));
-    Operand root = in.Sqrt(in.Add(in.Mul(zeta, zeta), 1));
-    Operand tangent =
-        in.Div(in.Where(in.Less(zeta, 0), in.NumberLike(-1, zeta), in.NumberLike(1, zeta)), in.Add(in.Abs(zeta), root));
-    tangent = in.Where(is_apart, in.NumberLike(0, zeta), tangent);
-    Operand cosine = in.Reciprocal(in.Sqrt(in.Add(in.Mul(tangent, tangent), 1))), sine = in.Mul(cosine, tangent);
-    Operands after;
-    for (const Operand& m : before) {
-      Operand p = side(m, 0), q = side(m, half);
-      Operand turned =
-          in.Concat({in.Sub(in.Mul(cosine, p), in.Mul(sine, q)), in.Add(in.Mul(sine, p), in.Mul(cosine, q))}, -1);
-      after.push_back(half == 1 ? turned : in.Gather(turned, in.Ints(moved), -1));
-    }
-    return after;
+  auto round = [&](Builder& in, const Operand&, const Operands& before) {
+    Operands turned = TurnPairs(in, before, half);
+    if (half > 1)
+      for (Operand& m : turned) m = in.Gather(m, in.Ints(NextRound(half)), -1);
+    return turned;
   };
-  Operands done = Repeat(b, b.Int(kSweeps * (even - 1)), {pad(tall), pad(right)}, step);
+  Operand right = IdentityLike(b, b.SwapAxes(tall, -1, -2));
+  Operands done = Repeat(b, b.Int(kSweeps * (even - 1)), {pad(tall), pad(right)}, round);
   Operand lengths = b.Reduce("ReduceL2", done[0], {-2}, false);
   Operands top = b.EmitMany("TopK", {lengths, b.Ints({columns})}, {{"axis", int64_t{-1}}}, 2);
   auto sorted = [&](const Operand& m) {

@@ -206,6 +206,11 @@ Result NativeDropout(Call& c) {
                       {}, 2);
 }
 
+Result DropoutBackward(Call& c) {
+  Operand gradient = c.Tensor(0);
+  return c.b.Mul(c.b.Mul(gradient, c.b.CastLike(c.Tensor(1), gradient)), c.b.Of(c.Number(2), gradient.dtype()));
+}
+
 constexpr Rule kRules[] = {
     {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
      "float momentum, float eps, bool cudnn_enabled)",
@@ -241,6 +246,7 @@ constexpr Rule kRules[] = {
     {"feature_dropout(Tensor input, float p, bool train)", OtherDropout},
     {"alpha_dropout(Tensor input, float p, bool train)", OtherDropout},
     {"feature_alpha_dropout(Tensor input, float p, bool train)", OtherDropout},
+    {"native_dropout_backward(Tensor grad_output, Tensor mask, float scale)", DropoutBackward},
     {"native_dropout(Tensor input, float p, bool? train)", NativeDropout},
 };
 

@@ -284,6 +284,24 @@ Result Nextafter(Call& c) {
   Operand sum = b.Add(o[0], o[1]);  // NaN where one of them is
   return b.Where(b.Equal(o[0], o[1]), o[1], b.Where(b.Or(b.IsNaN(o[0]), b.IsNaN(o[1])), sum, moved));
 }
+// x = mantissa · 2^exponent with 0.5 ≤ |mantissa| < 1. In double, where every power of two of a float is exact.
+Result Frexp(Call& c) {
+  Builder& b = c.b;
+  Operand x = c.Tensor(0);
+  if (x.dtype() == DType::kDouble) c.Unsupported("there is no export for double");
+  Operand wide = b.Cast(x, DType::kDouble), magnitude = b.Abs(wide);
+  Operand plain =
+      b.Or(b.Or(b.Equal(magnitude, 0), b.IsNaN(wide)), b.Equal(magnitude, std::numeric_limits<double>::infinity()));
+  Operand safe = b.Where(plain, b.NumberLike(1, wide), magnitude);
+  Operand exponent = b.Floor(b.Add(b.Mul(b.Log(safe), 1 / std::log(2.0)), 1));
+  // The logarithm may round across a power of two.
+  Operand mantissa = b.Div(safe, b.Pow(b.NumberLike(2, wide), exponent));
+  exponent = b.Add(exponent, b.CastLike(b.GreaterOrEqual(mantissa, 1), wide));
+  exponent = b.Sub(exponent, b.CastLike(b.Less(mantissa, 0.5), wide));
+  mantissa = b.Div(wide, b.Pow(b.NumberLike(2, wide), exponent));
+  Operand none = b.NumberLike(0, wide);
+  return Operands{b.CastLike(b.Where(plain, wide, mantissa), x), b.Cast(b.Where(plain, none, exponent), DType::kInt32)};
+}
 // x * f(y), 0 where x is 0 whatever f(y) may be, NaN where y is.
 Operand TimesLog(Builder& b, const Operand& x, const Operand& y, const Operand& log) {
   Operand product = b.Where(b.Equal(x, 0), b.NumberLike(0, x), b.Mul(x, log));
@@ -400,6 +418,7 @@ constexpr Rule kRules[] = {
     {"atan2(Tensor self, Tensor other)", Atan2},
     {"hypot(Tensor self, Tensor other)", Hypot},
     {"copysign.Tensor,Scalar(Tensor self, Any other)", Copysign},
+    {"frexp.Tensor(Tensor self)", Frexp},
     {"nextafter(Tensor self, Tensor other)", Nextafter},
     {"heaviside(Tensor self, Tensor values)", Heaviside},
     {"xlogy.Tensor,Scalar_Other,Scalar_Self(Any self, Any other)", Xlogy},

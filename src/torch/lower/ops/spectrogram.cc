@@ -1,5 +1,7 @@
 // Short-time Fourier transforms.
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.h"
 #include "torch/lower/families.h"
@@ -73,7 +75,56 @@ Result StftCentred(Call& c) {
   return Spectrogram(c, signal, FramesOf(c, 7, 8, 9));
 }
 
+// Frames [batch, size, frames] added up where they overlap: a transposed convolution whose kernel only places them.
+Operand OverlapAdd(Builder& b, const Operand& frames, int64_t size, int64_t hop) {
+  Operand order = b.Range(b.Int(0), b.Int(size), b.Int(1));
+  Operand placing = b.CastLike(b.Equal(b.Unsqueeze(order, {1}), order), frames);
+  return b.Squeeze(
+      b.Emit("ConvTranspose", {frames, b.Unsqueeze(placing, {1})}, {{"strides", std::vector<int64_t>{hop}}}), {1});
+}
+// The frames of a spectrogram back into their signal, divided by what the windows weighed together.
+Result Istft(Call& c) {
+  Builder& b = c.b;
+  Operand x = c.Tensor(0);
+  int64_t size = c.Int(1), hop = c.IsNone(2) ? size / 4 : c.Int(2), length = c.IsNone(3) ? size : c.Int(3);
+  Require(size > 0 && hop > 0 && length > 0 && length <= size, "frames of ", size, ", steps of ", hop,
+          " and windows of ", length, " do not go together");
+  Dim bins = x.dim(-2), count = x.dim(-1);
+  bool one_sided = c.IsNone(7) ? bins.known() && *bins.value != size : c.Bool(7);
+  if (!x.is_complex() || !bins.known() || !count.known() || c.Bool(9))
+    c.Unsupported("it needs a complex spectrogram of known sizes and a real result");
+  bool single = x.rank() == 2;
+  if (single) x = b.Unsqueeze(x, {0});
+  Operand spectrum = b.SwapAxes(x, 1, 2);  // [batch, frames, bins]
+  if (one_sided) {
+    std::vector<int64_t> back(static_cast<size_t>(size - *bins.value));
+    std::iota(back.rbegin(), back.rend(), 1);
+    Operand mirrored = b.Gather(spectrum, b.Ints(back), 2);
+    Operand signs = b.CastLike(b.Ints({1, -1}), mirrored.AsPairs());
+    if (!back.empty()) spectrum = b.Concat({spectrum, b.Mul(mirrored.AsPairs(), signs).AsComplex()}, 2);
+  }
+  Operand frames =
+      b.Real(b.Emit("DFT", {spectrum.AsPairs(), Operand(), b.Int(2)}, {{"inverse", int64_t{1}}}).AsComplex());
+  if (c.Bool(6)) frames = b.Mul(frames, std::sqrt(static_cast<double>(size)));
+  Operand window = Centred(c, c.MaybeTensor(4), length, size);
+  if (window && window.is_complex()) c.Unsupported("a complex window has no export");
+  window = window ? b.CastLike(window, frames) : b.Fill(1, frames.dtype(), b.Ints({size}));
+  Operand signal = OverlapAdd(b, b.SwapAxes(b.Mul(frames, window), 1, 2), size, hop);
+  Operand weight = b.Expand(b.Unsqueeze(b.Mul(window, window), {0, 2}), b.Ints({1, size, *count.value}));
+  Operand envelope = OverlapAdd(b, weight, size, hop);
+  int64_t total = size + hop * (*count.value - 1), begin = c.Bool(5) ? size / 2 : 0;
+  int64_t end = !c.IsNone(8) ? begin + c.Int(8) : c.Bool(5) ? total - size / 2 : total;
+  int64_t reached = std::min(end, total);
+  Operand cut =
+      b.Div(b.Slice(signal, 1, Scalar(begin), Scalar(reached)), b.Slice(envelope, 1, Scalar(begin), Scalar(reached)));
+  if (end > total) cut = b.Emit("Pad", {cut, b.Ints({0, 0, 0, end - total})});
+  return single ? b.Squeeze(cut, {0}) : cut;
+}
+
 constexpr Rule kRules[] = {
+    {"istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, "
+     "bool normalized=False, bool? onesided=None, int? length=None, bool return_complex=False)",
+     Istft, RuleKind::kPlain, kComplexToo},
     {"stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, "
      "bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None)",
      Stft},

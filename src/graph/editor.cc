@@ -33,8 +33,11 @@ GraphEditor::GraphEditor(Graph& graph) : graph_(graph), removed_(graph.nodes.siz
 
 void GraphEditor::Link(size_t index) {
   const Node& node = graph_.nodes[index];
-  for (const std::string& input : node.inputs)
-    if (!input.empty()) readers_[input].push_back(index);
+  for (const std::string& input : node.inputs) {
+    if (input.empty()) continue;
+    readers_[input].push_back(index);
+    taken_[input] = true;  // in a body it may be a value from outside
+  }
   for (const std::string& output : node.outputs) {
     if (output.empty()) continue;
     producer_[output] = index;

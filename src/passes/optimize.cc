@@ -11,13 +11,21 @@
 
 namespace ferry {
 
-void Optimize(Graph& graph) {
+namespace {
+
+template <class Visit>
+void ForEachBody(Graph& graph, const Visit& visit) {
+  for (Node& node : graph.nodes)
+    for (Attribute& attribute : node.attributes)
+      if (auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.held); body && *body) visit(**body);
+}
+
+void FoldEverywhere(Graph& graph) {
   FoldConstants(graph);
-  // Passes keep the names of the values they leave, so what is found here stays true for all of them.
-  InferOptions options;
-  options.largest_computed = 256;
-  options.on_error = [](const Node&, const Error&) {};
-  GraphFacts facts = InferGraph(graph, {}, options);
+  ForEachBody(graph, FoldEverywhere);
+}
+
+void Fuse(Graph& graph, const GraphFacts& facts) {
   FuseActivation(graph, facts);
   FuseNormalization(graph, facts);
   FuseAttention(graph, facts);
@@ -25,6 +33,29 @@ void Optimize(Graph& graph) {
   MoveChannelsLast(graph);
   FuseConv(graph);
   FuseMatMul(graph, facts);
+}
+
+void FuseBodies(Graph& graph, const GraphFacts& facts) {
+  ForEachBody(graph, [&](Graph& body) {
+    auto known = facts.bodies.find(&body);
+    GraphFacts inside;
+    if (known != facts.bodies.end()) inside.values = known->second;
+    Fuse(body, inside);
+    FuseBodies(body, facts);
+  });
+}
+
+}  // namespace
+
+void Optimize(Graph& graph) {
+  FoldEverywhere(graph);
+  // Passes keep the names of the values they leave, so what is found here stays true for all of them.
+  InferOptions options;
+  options.largest_computed = 256;
+  options.on_error = [](const Node&, const Error&) {};
+  GraphFacts facts = InferGraph(graph, {}, options);
+  Fuse(graph, facts);
+  FuseBodies(graph, facts);
 }
 
 }  // namespace ferry

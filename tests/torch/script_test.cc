@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
+#include <random>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -189,6 +189,41 @@ TEST(Script, WeightsKeepTheirNames) {
   EXPECT_EQ(exported.model.graph.outputs.at(0).name, "output");
 }
 
+// The fused layers that traces in inference mode hold, against the same written out.
+TEST(Script, FusedAttentionIsAttention) {
+  std::string body =
+      "    t = torch.view(x, [1, -1, 2])\n"
+      "    w, b = torch.view(self.w, [6, 2]), self.b\n"
+      "    o, c = torch.view(self.o, [2, 2]), self.c\n"
+      "    mask = torch.view(torch.lt(torch.arange(torch.size(t, 1)), 1), [1, -1])\n"
+      "    fused, seen, = torch._native_multi_head_attention(t, t, t, 2, 1, w, b, o, c, mask, True, True, 1)\n"
+      "    other, _0, = torch._native_multi_head_attention(t, t, t, 2, 1, w, b, o, c, mask, False, True, 1)\n"
+      "    q, k, v, = torch.chunk(torch.linear(t, w, b), 3, -1)\n"
+      "    scores = torch.div(torch.matmul(q, torch.transpose(k, 1, 2)), torch.sqrt(2.))\n"
+      "    p = torch.softmax(torch.masked_fill(scores, torch.unsqueeze(mask, 1), -inf), -1)\n"
+      "    y = torch.linear(torch.matmul(p, v), o, c)\n"
+      "    n = torch.layer_norm(torch.add(t, y), [2], c, c, 1.0000000000000001e-05)\n"
+      "    f = torch.linear(torch.relu(torch.linear(n, o, c)), o, c)\n"
+      "    z = torch.layer_norm(torch.add(n, f), [2], c, c, 1.0000000000000001e-05)\n"
+      "    layer = torch._transformer_encoder_layer_fwd(t, 2, 1, w, b, o, c, False, False, 1.0000000000000001e-05, c, "
+      "c, "
+      "c, c, o, c, o, c, mask, 1)\n"
+      "    d = [torch.max(torch.abs(torch.sub(fused, y))), torch.max(torch.abs(torch.sub(other, y))), "
+      "torch.max(torch.abs(torch.sub(seen, p))), torch.max(torch.abs(torch.sub(layer, z))), torch.max(torch.abs(z))]\n"
+      "    return torch.stack(d, 0)\n";
+  Exported exported = Export({.code = Module(body),
+                              .weights = {{"w", {.1f, .2f, -.3f, .4f, .5f, -.6f, .7f, .8f, -.9f, 1, 1.1f, 1.2f}},
+                                          {"b", {.1f, -.2f, .3f, .4f, .5f, .6f}},
+                                          {"o", {1, -.5f, .25f, 2}},
+                                          {"c", {.5f, -.75f}}}});
+  std::shared_ptr<Session> session = Session::FromModel(std::move(exported.model), {.threads = 1});
+  std::vector<Value> outputs =
+      session->Run(std::vector<NamedValue>{{"x", Tensor::FromVector<float>({1, -2, .5f, 3, -1, .25f})}});
+  const float* apart = outputs.at(0).tensor().Data<float>();
+  for (int i = 0; i < 4; ++i) EXPECT_LT(apart[i], 1e-6f) << i;
+  EXPECT_GT(apart[4], 0.1f);
+}
+
 TEST(Script, OldFilesDivideIntegersDown) {
   std::string body =
       "    i = torch.to(x, 4)\n"
@@ -306,6 +341,67 @@ TEST(ScriptHostile, CutOrDamagedArchives) {
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x55);
     outcome(damaged);  // padding may be anything; the rest is refused, and nothing crashes
+  }
+}
+
+// Words and lines of a program that uses much of the language, put together by chance.
+TEST(ScriptHostile, ProgramsMadeByChance) {
+  const std::string body =
+      "    a = [1, 2, 3]\n"
+      "    d = {\"k\": torch.len(a), \"l\": 2.5}\n"
+      "    n = ops.prim.NumToTensor(torch.size(x, 0))\n"
+      "    m = int(torch.floor_divide(n, 2))\n"
+      "    p, q, = (torch.add(a[0], 1), None)\n"
+      "    if torch.__is__(q, None):\n"
+      "      y = torch.view(torch.clone(x), [-1, 1])\n"
+      "    else:\n"
+      "      y = unchecked_cast(Tensor, q)\n"
+      "    if bool(torch.gt(torch.sum(x), d[\"l\"])):\n"
+      "      z, k = torch.mul(y, 2), 5\n"
+      "    else:\n"
+      "      z, k = torch.neg(y), 7\n"
+      "    for i in range(torch.size(x, 0)):\n"
+      "      z = torch.add(z, i, alpha=k)\n"
+      "    for i in range(torch.len(a)):\n"
+      "      _0 = torch.append(a, i)\n"
+      "    w = self.weight\n"
+      "    parts = torch.chunk(torch.cat([w, w], 0), 2, 0)\n"
+      "    u, v, = torch.max(torch.stack(parts, 0), 0, True)\n"
+      "    s = torch.select(torch.slice(z, 0, 0, 9223372036854775807), 1, 0)\n"
+      "    _1 = torch.copy_(torch.slice(s, 0, 0, 1), torch.tensor([5.], dtype=ops.prim.dtype(s)))\n"
+      "    _2 = torch.format(\"{} {}\", a, torch.list(torch.size(z)))\n"
+      "    return torch.add(s, torch.mul(torch.sum(u), m))\n";
+  EXPECT_EQ(ErrorOf({.code = Module(body), .weights = {{"weight", {1, 2}}}}), "");
+  std::vector<std::string> words;
+  for (size_t i = 0, begin = 0; i < body.size(); ++i) {
+    bool ends = std::string_view(" ,()[]{}.:=\n").find(body[i]) != std::string_view::npos;
+    if (!ends) continue;
+    words.push_back(body.substr(begin, i - begin));
+    words.push_back(body.substr(i, 1));
+    begin = i + 1;
+  }
+  std::mt19937 random(7);
+  auto any = [&](size_t count) { return static_cast<size_t>(random() % count); };
+  for (int round = 0; round < 400; ++round) {
+    std::vector<std::string> mutant = words;
+    for (size_t changes = 1 + any(4); changes > 0; --changes) {
+      size_t at = any(mutant.size());
+      switch (any(4)) {
+        case 0: mutant[at] = words[any(words.size())]; break;
+        case 1: mutant.erase(mutant.begin() + static_cast<ptrdiff_t>(at)); break;
+        case 2: std::swap(mutant[at], mutant[any(mutant.size())]); break;
+        default: mutant[at] = Cat(static_cast<int64_t>(random()) - (int64_t{1} << 31)); break;
+      }
+    }
+    std::string code;
+    for (const std::string& word : mutant) code += word;
+    try {
+      Export({.code = Module(code), .weights = {{"weight", {1, 2}}}});
+    } catch (const Error& error) {
+      EXPECT_NE(error.code(), ErrorCode::kInternal) << error.message() << "\n" << code;
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what() << "\n" << code;
+    }
   }
 }
 

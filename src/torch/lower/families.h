@@ -41,5 +41,6 @@ std::span<const Rule> OrderStatisticRules();
 std::span<const Rule> IncompleteGammaRules();
 std::span<const Rule> SpectrogramRules();
 std::span<const Rule> DecompositionRules();
+std::span<const Rule> TransformerRules();
 
 }  // namespace ferry::torch

@@ -18,6 +18,7 @@ constexpr Table kTables[] = {
     LossRules,           DifferenceRules,      ErrorFunctionRules, GammaFunctionRules, BesselRules,
     RecurrenceRules,     FourierRules,         LinalgRules,        MatrixNormRules,    EmbeddingRules,
     OrderStatisticRules, IncompleteGammaRules, SpectrogramRules,   DecompositionRules,
+    TransformerRules,
 };
 
 // Other names that PyTorch has for the same operator with the same parameters.

@@ -106,6 +106,9 @@ constexpr Rule kRules[] = {
     {"conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding=\"valid\", int[3] "
      "dilation=1, int groups=1)",
      ConvNamedPadding},
+    {"_convolution_mode(Tensor input, Tensor weight, Tensor? bias, int[] stride, str padding, int[] dilation, int "
+     "groups)",
+     ConvNamedPadding},
     {"conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] "
      "output_padding=0, int groups=1, int[1] dilation=1)",
      ConvTranspose},

@@ -177,6 +177,16 @@ Result NormDtype(Call& c) { return NormOf(c, Converted(c, c.Tensor(0), 2), Order
 Result NormDims(Call& c) { return NormOf(c, c.Tensor(0), Order(c, 1), c.Ints(2), c.Bool(3)); }
 Result NormDimsDtype(Call& c) { return NormOf(c, Converted(c, c.Tensor(0), 4), Order(c, 1), c.Ints(2), c.Bool(3)); }
 
+Result FrobeniusNorm(Call& c) { return NormOf(c, c.Tensor(0), 2, c.Ints(1), c.Bool(2)); }
+// Each slice along `dim` gets the length that g says; dim -1 takes all as one.
+Result WeightNorm(Call& c) {
+  Operand v = c.Tensor(0), g = c.Tensor(1);
+  std::vector<int64_t> others;
+  for (size_t axis = 0; axis < v.rank(); ++axis)
+    if (c.Int(2) == -1 || axis != v.Axis(c.Int(2))) others.push_back(static_cast<int64_t>(axis));
+  return c.b.Mul(v, c.b.Div(g, NormAlong(c.b, v, 2, others, true)));
+}
+
 Result CountNonzero(Call& c) {
   Operand x = c.Tensor(0);
   Operand counted = c.b.Cast(c.b.Cast(x, DType::kBool), DType::kInt64);
@@ -269,6 +279,8 @@ constexpr Rule kRules[] = {
     {"norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False)", NormDims, kPlain, kComplexToo},
     {"norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype)", NormDimsDtype,
      kPlain, kComplexToo},
+    {"frobenius_norm.default,dim(Tensor self, int[1] dim=[], bool keepdim=False)", FrobeniusNorm, kPlain, kComplexToo},
+    {"_weight_norm(Tensor v, Tensor g, int dim=0)", WeightNorm},
     {"count_nonzero.default,dim_IntList(Tensor self, int[]? dim=None)", CountNonzero},
     {"cumsum(Tensor self, int dim, *, ScalarType? dtype=None)", CumSum},
     {"cumprod(Tensor self, int dim, *, ScalarType? dtype=None)", CumProd},

@@ -25,4 +25,9 @@ struct Activation {
   float beta = 0.0f;
 };
 
+// Activations that only limit the range, which costs next to nothing.
+static inline bool IsLimit(ActivationKind kind) {
+  return kind == ActivationKind::kNone || kind == ActivationKind::kRelu || kind == ActivationKind::kClip;
+}
+
 }  // namespace ferry

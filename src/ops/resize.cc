@@ -104,22 +104,39 @@ std::vector<ResizeAxis> PlanResize(const OpContext& context, const ResizeAttribu
 template <class T>
 void ResampleRow(const AxisTaps& taps, size_t out, int64_t inner, const T* block, T* row) {
   size_t first = out * static_cast<size_t>(taps.count), last = first + static_cast<size_t>(taps.count);
-  if (inner == 1) {
-    T sum{0};
-    for (size_t tap = first; tap < last; ++tap)
-      if (taps.weight[tap] != 0) sum += static_cast<T>(taps.weight[tap]) * block[taps.input[tap]];
-    *row = sum;
-    return;
-  }
   std::fill_n(row, inner, T{0});
   for (size_t tap = first; tap < last; ++tap)
     if (taps.weight[tap] != 0) AddScaled(inner, static_cast<T>(taps.weight[tap]), block + taps.input[tap] * inner, row);
+}
+
+// The last axis, where rows are single elements.
+template <class T>
+void ResampleLines(const OpContext& context, const AxisTaps& taps, int64_t outer, int64_t input, int64_t output,
+                   T extrapolation, const T* from, T* to) {
+  std::vector<T> weights(taps.weight.begin(), taps.weight.end());
+  context.ParallelFor(outer, 1 + 32768 / std::max<int64_t>(output * taps.count, 1), [&](int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; ++line) {
+      const T* block = from + line * input;
+      T* row = to + line * output;
+      const T* weight = weights.data();
+      const int64_t* place = taps.input.data();
+      for (int64_t out = 0; out < output; ++out, weight += taps.count, place += taps.count) {
+        T sum{0};
+        for (int64_t tap = 0; tap < taps.count; ++tap) sum += weight[tap] == 0 ? T{0} : weight[tap] * block[place[tap]];
+        row[out] = sum;
+      }
+      if (taps.outside.empty()) continue;
+      for (int64_t out = 0; out < output; ++out)
+        if (taps.outside[static_cast<size_t>(out)]) row[out] = extrapolation;
+    }
+  });
 }
 
 // [outer, input, inner] to [outer, output, inner].
 template <class T>
 void ResampleAxis(const OpContext& context, const AxisTaps& taps, int64_t outer, int64_t input, int64_t output,
                   int64_t inner, T extrapolation, const T* from, T* to) {
+  if (inner == 1) return ResampleLines(context, taps, outer, input, output, extrapolation, from, to);
   int64_t work = std::max<int64_t>(inner * taps.count, 1);
   context.ParallelFor(outer * output, 1 + 32768 / work, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -132,10 +149,21 @@ void ResampleAxis(const OpContext& context, const AxisTaps& taps, int64_t outer,
   });
 }
 
+// Axes that shrink come first, then the last axis, whose elements are worked on one by one, then those that grow.
+std::vector<size_t> CheapestOrder(const std::vector<ResizeAxis>& plan) {
+  std::vector<size_t> order;
+  for (size_t axis = 0; axis + 1 < plan.size(); ++axis)
+    if (plan[axis].output < plan[axis].input) order.push_back(axis);
+  if (!plan.empty()) order.push_back(plan.size() - 1);
+  for (size_t axis = 0; axis + 1 < plan.size(); ++axis)
+    if (plan[axis].output >= plan[axis].input) order.push_back(axis);
+  return order;
+}
+
 template <class T>
 Tensor Interpolate(const OpContext& context, const ResizeAttributes& attributes, const std::vector<ResizeAxis>& plan,
                    Tensor x) {
-  for (size_t axis = 0; axis < plan.size(); ++axis) {
+  for (size_t axis : CheapestOrder(plan)) {
     if (plan[axis].is_identity(attributes)) continue;
     Shape shape = x.shape();
     shape[axis] = plan[axis].output;

@@ -3,6 +3,7 @@
 #include "passes/channels_last.h"
 #include "passes/fold_batch_norm.h"
 #include "passes/fold_constants.h"
+#include "passes/fold_pad.h"
 #include "passes/fuse_activation.h"
 #include "passes/fuse_attention.h"
 #include "passes/fuse_conv.h"
@@ -29,6 +30,7 @@ void Fuse(Graph& graph, const GraphFacts& facts) {
   FuseActivation(graph, facts);
   FuseNormalization(graph, facts);
   FuseAttention(graph, facts);
+  FoldPad(graph);
   FoldBatchNorm(graph);
   MoveChannelsLast(graph);
   FuseConv(graph);

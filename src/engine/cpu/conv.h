@@ -22,7 +22,7 @@ struct ConvCall {
 class ConvAlgorithm {
  public:
   virtual ~ConvAlgorithm() = default;
-  // Right for every plan that fits the weights; made for the one that is expected.
+  // The call's plan is the one the algorithm was made for.
   virtual void Run(const ConvCall& call) const = 0;
 };
 

@@ -4,28 +4,77 @@
 #include "base/mapped_file.h"
 #include "engine/cpu/conv.h"
 #include "engine/cpu/scratch.h"
+#include "kernels/image.h"
 #include "kernels/packed_gemm.h"
 
 namespace ferry {
 namespace {
 
-// A[k = tap · channels + c, n = feature] of every group, packed one after the other.
-Tensor PackWeights(const Tensor& weight, const ConvPlan& conv) {
-  int64_t depth = conv.depth(), size = PackedSize(depth, conv.group_features);
-  Tensor packed(DType::kFloat, {conv.groups * size});
+// Taps that fall on padding wherever the window is, as wide dilations have them, are left out.
+struct LiveTaps {
+  explicit LiveTaps(const WindowAxis& axis) {
+    auto live = [&](int64_t tap) { return ValidOutputs(axis, tap).begin < ValidOutputs(axis, tap).end; };
+    last = axis.kernel;
+    while (last > 1 && !live(last - 1)) --last;
+    while (first + 1 < last && !live(first)) ++first;
+  }
+  LiveTaps(int64_t first, int64_t last) : first(first), last(last) {}
+  int64_t first = 0, last = 1;
+
+  void Trim(WindowAxis& axis) const {
+    if (axis.kernel == last - first) return;
+    axis.pad_begin -= first * axis.dilation;
+    axis.kernel = last - first;
+    int64_t reach = (axis.output - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1;
+    axis.pad_end = std::max<int64_t>(0, reach - axis.input - axis.pad_begin);
+  }
+};
+
+// A part of the taps whose weights are packed together: few enough for a panel to stay in the second-level cache.
+struct TapChunk {
+  int64_t first, count;  // taps
+  int64_t offset;        // of the packed weights
+};
+
+struct PackedConv {
+  Tensor panels;  // of every chunk; of every group where there are several
+  std::vector<TapChunk> chunks;
+};
+
+std::vector<TapChunk> CutTaps(const ConvPlan& conv) {
+  constexpr int64_t kMostDepth = 1280;
+  int64_t most = conv.groups > 1 ? conv.counts.taps : std::max<int64_t>(1, kMostDepth / conv.group_channels);
+  int64_t count = (conv.counts.taps + most - 1) / most;
+  std::vector<TapChunk> chunks;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t first = conv.counts.taps * i / count, last = conv.counts.taps * (i + 1) / count;
+    chunks.push_back({first, last - first, PackedSize(first * conv.group_channels, conv.features)});
+  }
+  return chunks;
+}
+
+// Panels of B[k = tap · channels + c, n = feature]. `taps` are the places of the plan's taps in the weights.
+PackedConv PackWeights(const Tensor& weight, const ConvPlan& conv, const std::vector<int64_t>& taps) {
+  PackedConv packed;
+  packed.chunks = CutTaps(conv);
+  int64_t all_taps = weight.shape().CountBetween(2, weight.rank());
+  int64_t size = PackedSize(conv.depth(), conv.group_features);
+  packed.panels = Tensor(DType::kFloat, {conv.groups * size});
   std::vector<float> ordered;
   for (int64_t group = 0; group < conv.groups; ++group) {
-    const float* from = weight.Data<float>() + group * conv.group_features * depth;
-    if (conv.counts.taps > 1) {
+    const float* from = weight.Data<float>() + group * conv.group_features * conv.group_channels * all_taps;
+    for (const TapChunk& chunk : packed.chunks) {
+      int64_t depth = chunk.count * conv.group_channels;
       ordered.resize(static_cast<size_t>(conv.group_features * depth));
-      for (int64_t m = 0; m < conv.group_features; ++m)
+      float* to = ordered.data();
+      for (int64_t m = 0; m < conv.group_features; ++m, to += depth)
         for (int64_t c = 0; c < conv.group_channels; ++c)
-          for (int64_t tap = 0; tap < conv.counts.taps; ++tap)
-            ordered[static_cast<size_t>(m * depth + tap * conv.group_channels + c)] =
-                from[m * depth + c * conv.counts.taps + tap];
-      from = ordered.data();
+          for (int64_t tap = 0; tap < chunk.count; ++tap)
+            to[tap * conv.group_channels + c] =
+                from[(m * conv.group_channels + c) * all_taps + taps[static_cast<size_t>(chunk.first + tap)]];
+      PackMatrix(ordered.data(), depth, conv.group_features, 1, depth,
+                 packed.panels.MutableData<float>() + group * size + chunk.offset);
     }
-    PackMatrix(from, depth, conv.group_features, 1, depth, packed.MutableData<float>() + group * size);
   }
   DropPages(weight.raw(), weight.bytes());
   return packed;
@@ -77,13 +126,17 @@ struct PaddedImage {
 
 class GemmConv final : public ConvAlgorithm {
  public:
-  GemmConv(std::shared_ptr<const Tensor> packed, int64_t channels)
-      : packed_(std::move(packed)), zeros_(static_cast<size_t>(channels)), kernels_(BestGemmKernels()) {}
+  GemmConv(std::shared_ptr<const PackedConv> packed, ImageConvPlan plan)
+      : packed_(std::move(packed)),
+        plan_(std::move(plan)),
+        zeros_(static_cast<size_t>(plan_.conv.channels)),
+        kernels_(BestGemmKernels()) {}
 
-  void Run(const ConvCall& call) const override {
+  void Run(const ConvCall& given) const override {
+    ConvCall call{given.context, plan_, given.x, given.bias, given.residual, given.y, given.activation};
     if (MergesTaps(call.plan)) return RunMerged(call);
     bool plain = call.plan.conv.groups == 1 && call.plan.conv.is_pointwise();
-    ForBlocks(call, call.plan.conv.batch * call.plan.conv.counts.output, [&](const Block& block) {
+    ForBlocks(call, 0, call.plan.conv.batch * call.plan.conv.counts.output, [&](const Block& block) {
       if (plain)
         RunPlain(call, block);
       else
@@ -99,71 +152,114 @@ class GemmConv final : public ConvAlgorithm {
 
   // Cuts rows, and where they are few, columns too. Results do not depend on the cuts.
   template <class Body>
-  void ForBlocks(const ConvCall& call, int64_t rows, const Body& body) const {
+  void ForBlocks(const ConvCall& call, int64_t first_row, int64_t rows, const Body& body) const {
     const ConvPlan& conv = call.plan.conv;
     int64_t units = conv.groups > 1 ? conv.groups : (conv.features + kPanelWidth - 1) / kPanelWidth;
     int64_t block_rows = 9 * kernels_.best_rows;
-    int64_t row_blocks = (rows + block_rows - 1) / block_rows, chunks = 1;
+    int64_t row_blocks = (rows + block_rows - 1) / block_rows, parts = 1;
     int64_t wanted = 4 * call.threads(), work = rows * conv.depth() * conv.features;
     if (call.threads() > 1 && row_blocks < wanted)
-      chunks = std::clamp<int64_t>((wanted + row_blocks - 1) / row_blocks, 1, units);
-    int64_t items = row_blocks * chunks;
+      parts = std::clamp<int64_t>((wanted + row_blocks - 1) / row_blocks, 1, units);
+    int64_t items = row_blocks * parts;
     int64_t grain = std::max<int64_t>(1, items * (kConvPieceWork / 4) / std::max<int64_t>(1, work));
     call.context.ParallelFor(items, grain, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
-        int64_t row = item / chunks * block_rows, chunk = item % chunks;
-        body(Block{row, std::min(block_rows, rows - row), units * chunk / chunks, units * (chunk + 1) / chunks});
+        int64_t row = item / parts * block_rows, part = item % parts;
+        body(
+            Block{first_row + row, std::min(block_rows, rows - row), units * part / parts, units * (part + 1) / parts});
       }
     });
+  }
+
+  struct Columns {
+    int64_t first, count;
+  };
+
+  static Columns ColumnsOf(const ConvPlan& conv, const Block& block) {
+    int64_t width = conv.groups > 1 ? conv.group_features : kPanelWidth;
+    return {block.first * width, std::min(conv.features, block.last * width) - block.first * width};
+  }
+
+  // An activation that is no mere limit is applied to a block at a time, where rows are long.
+  void Activate(const ConvCall& call, const Block& block) const {
+    if (IsLimit(call.activation.kind)) return;
+    int64_t features = call.plan.conv.features;
+    Columns columns = ColumnsOf(call.plan.conv, block);
+    float* y = call.y + block.row * features + columns.first;
+    bool whole = columns.count == features;
+    for (int64_t i = 0; i < (whole ? 1 : block.rows); ++i)
+      BestImageKernels().activate(call.activation, y + i * features, whole ? block.rows * features : columns.count);
   }
 
   GemmEpilogue Epilogue(const ConvCall& call, int64_t row, int64_t column) const {
     int64_t features = call.plan.conv.features;
     GemmEpilogue epilogue;
-    epilogue.activation = call.activation;
+    if (IsLimit(call.activation.kind)) epilogue.activation = call.activation;
     if (call.bias) epilogue.bias = call.bias + column;
     if (call.residual) epilogue.residual = call.residual + row * features + column;
     epilogue.residual_stride = features;
     return epilogue;
   }
 
+  const float* Panels() const { return packed_->panels.Data<float>(); }
+
   void RunPlain(const ConvCall& call, const Block& block) const {
     const ConvPlan& conv = call.plan.conv;
-    int64_t column = block.first * kPanelWidth, count = std::min(conv.features, block.last * kPanelWidth) - column;
+    Columns columns = ColumnsOf(conv, block);
     kernels_.plain(call.x + block.row * conv.channels, conv.channels, block.rows, conv.channels,
-                   packed_->Data<float>() + conv.channels * column, count, call.y + block.row * conv.features + column,
-                   conv.features, Epilogue(call, block.row, column));
+                   Panels() + conv.channels * columns.first, columns.count,
+                   call.y + block.row * conv.features + columns.first, conv.features,
+                   Epilogue(call, block.row, columns.first));
+    Activate(call, block);
   }
 
   void RunGathered(const ConvCall& call, const Block& block) const {
     const ConvPlan& conv = call.plan.conv;
     const float** pointers = ThreadScratch<const float*>(ScratchUse::kRowPointers, conv.counts.taps * block.rows);
     PointAtWindows(call, block, pointers);
-    Multiply(call, block, pointers, conv.counts.taps, conv.group_channels, call.y, block.row);
+    GatheredGemm gemm{pointers, block.rows, conv.counts.taps, conv.group_channels};
+    gemm.c_stride = conv.features;
+    if (conv.groups > 1)
+      MultiplyGroups(call, block, gemm);
+    else
+      MultiplyChunks(call, block, gemm);
+    Activate(call, block);
   }
 
-  // The columns of a block for rows given by pointers; `row` counts from `y`.
-  void Multiply(const ConvCall& call, const Block& block, const float* const* pointers, int64_t taps, int64_t depth,
-                float* y, int64_t row) const {
+  void MultiplyGroups(const ConvCall& call, const Block& block, GatheredGemm gemm) const {
     const ConvPlan& conv = call.plan.conv;
-    GatheredGemm gemm{pointers, block.rows, taps, depth};
-    gemm.c_stride = conv.features;
-    if (conv.groups == 1) {
-      int64_t column = block.first * kPanelWidth;
-      gemm.columns = std::min(conv.features, block.last * kPanelWidth) - column;
-      gemm.packed = packed_->Data<float>() + conv.depth() * column;
-      gemm.c = y + row * conv.features + column;
-      gemm.epilogue = Epilogue(call, (y - call.y) / conv.features + row, column);
-      return kernels_.gathered(gemm);
-    }
     int64_t size = PackedSize(conv.depth(), conv.group_features);
     gemm.columns = conv.group_features;
     for (int64_t group = block.first; group < block.last; ++group) {
       int64_t column = group * conv.group_features;
-      gemm.packed = packed_->Data<float>() + group * size;
+      gemm.packed = Panels() + group * size;
       gemm.offset = group * conv.group_channels;
-      gemm.c = y + row * conv.features + column;
-      gemm.epilogue = Epilogue(call, (y - call.y) / conv.features + row, column);
+      gemm.c = call.y + block.row * conv.features + column;
+      gemm.epilogue = Epilogue(call, block.row, column);
+      kernels_.gathered(gemm);
+    }
+  }
+
+  // Later chunks of taps add to what earlier ones left.
+  void MultiplyChunks(const ConvCall& call, const Block& block, GatheredGemm gemm) const {
+    const ConvPlan& conv = call.plan.conv;
+    const float* const* pointers = gemm.rows;
+    Columns columns = ColumnsOf(conv, block);
+    gemm.columns = columns.count;
+    gemm.c = call.y + block.row * conv.features + columns.first;
+    const Activation activation = Epilogue(call, block.row, columns.first).activation;
+    for (const TapChunk& chunk : packed_->chunks) {
+      bool last = &chunk == &packed_->chunks.back();
+      gemm.rows = pointers + chunk.first * block.rows;
+      gemm.taps = chunk.count;
+      gemm.packed = Panels() + chunk.offset + chunk.count * conv.group_channels * columns.first;
+      if (chunk.first == 0) {
+        gemm.epilogue = Epilogue(call, block.row, columns.first);
+      } else {
+        gemm.epilogue.bias = nullptr;
+        gemm.epilogue.residual = gemm.c;
+      }
+      gemm.epilogue.activation = last ? activation : Activation{};
       kernels_.gathered(gemm);
     }
   }
@@ -203,11 +299,11 @@ class GemmConv final : public ConvAlgorithm {
       call.context.ParallelFor(padded.rows(), 1 + 16384 / padded.row_size(), [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) padded.FillRow(row, from, copy + row * padded.row_size());
       });
-      float* y = call.y + image * conv.counts.output * conv.features;
-      ForBlocks(call, conv.counts.output, [&](const Block& block) {
+      int64_t first_row = image * conv.counts.output;
+      ForBlocks(call, first_row, conv.counts.output, [&](const Block& block) {
         const float** pointers = ThreadScratch<const float*>(ScratchUse::kRowPointers, taps * block.rows);
         for (int64_t i = 0; i < block.rows; ++i) {
-          int64_t pixel = block.row + i;
+          int64_t pixel = block.row + i - first_row;
           int64_t left = pixel % axes[2].output * axes[2].stride;
           int64_t top = pixel / axes[2].output % axes[1].output * axes[1].stride;
           int64_t front = pixel / axes[2].output / axes[1].output * axes[0].stride;
@@ -217,12 +313,19 @@ class GemmConv final : public ConvAlgorithm {
             pointers[tap * block.rows + i] = copy + line * padded.row_size() + left * conv.channels;
           }
         }
-        Multiply(call, block, pointers, taps, depth, y, block.row);
+        Columns columns = ColumnsOf(conv, block);
+        GatheredGemm gemm{pointers, block.rows, taps, depth, Panels() + conv.depth() * columns.first, columns.count};
+        gemm.c = call.y + block.row * conv.features + columns.first;
+        gemm.c_stride = conv.features;
+        gemm.epilogue = Epilogue(call, block.row, columns.first);
+        kernels_.gathered(gemm);
+        Activate(call, block);
       });
     }
   }
 
-  std::shared_ptr<const Tensor> packed_;
+  std::shared_ptr<const PackedConv> packed_;
+  const ImageConvPlan plan_;
   std::vector<float> zeros_;
   const GemmKernels& kernels_;
 };
@@ -231,9 +334,24 @@ class GemmConv final : public ConvAlgorithm {
 
 std::unique_ptr<ConvAlgorithm> MakeGemmConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
   Require(!plan.channels_first || MergesTaps(plan), "an image with its channels first needs few of them");
-  auto packed = cache.Get<Tensor>(weight, Cat("convolution panels in ", plan.conv.groups, " groups"),
-                                  [&] { return PackWeights(weight, plan.conv); });
-  return std::make_unique<GemmConv>(std::move(packed), plan.conv.channels);
+  ImageConvPlan trimmed = plan;
+  std::vector<int64_t> taps = {0};
+  std::string form = Cat("convolution panels in ", plan.conv.groups, " groups");
+  for (size_t i = 0; i < 3; ++i) {
+    const WindowAxis& axis = plan.axes[i];
+    LiveTaps live = MergesTaps(plan) ? LiveTaps(0, axis.kernel) : LiveTaps(axis);
+    std::vector<int64_t> places;
+    for (int64_t place : taps)
+      for (int64_t tap = live.first; tap < live.last; ++tap) places.push_back(place * axis.kernel + tap);
+    taps = std::move(places);
+    live.Trim(trimmed.axes[i]);
+    form += Cat(" ", live.first, "-", live.last);
+  }
+  std::copy_n(trimmed.axes.end() - static_cast<std::ptrdiff_t>(trimmed.conv.axes.size()), trimmed.conv.axes.size(),
+              trimmed.conv.axes.begin());
+  trimmed.conv.counts.taps = static_cast<int64_t>(taps.size());
+  auto packed = cache.Get<PackedConv>(weight, form, [&] { return PackWeights(weight, trimmed.conv, taps); });
+  return std::make_unique<GemmConv>(std::move(packed), std::move(trimmed));
 }
 
 }  // namespace ferry

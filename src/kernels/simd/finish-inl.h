@@ -20,10 +20,6 @@ struct Limits {
   HWY_INLINE Floats Apply(Floats x) const { return hn::Min(high, hn::Max(low, x)); }
 };
 
-static HWY_INLINE bool IsLimit(ActivationKind kind) {
-  return kind == ActivationKind::kNone || kind == ActivationKind::kRelu || kind == ActivationKind::kClip;
-}
-
 // x[i] = activation(x[i])
 void ActivateSpan(const Activation& activation, float* x, int64_t count);
 

@@ -35,10 +35,24 @@ static HWY_INLINE Floats Exp(Floats x) {
   return hn::IfThenElse(hn::IsNaN(x), x, result);
 }
 
+// From e^-|x|, which can neither overflow nor lose its subnormals: 1 / (1 + e) on one side, e / (1 + e) on the other.
 static HWY_INLINE Floats Sigmoid(Floats x) {
   const FloatTag d;
+  const hn::RebindToSigned<FloatTag> di;
   const Floats one = hn::Set(d, 1.0f);
-  return hn::Div(one, hn::Add(one, Exp(hn::Neg(x))));
+  Floats z = hn::Max(hn::Set(d, -87.0f), hn::Neg(hn::Abs(x)));
+  Floats n = hn::Round(hn::Mul(z, hn::Set(d, 1.44269504088896341f)));
+  Floats r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), z);
+  r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);
+  Floats p = hn::Set(d, 1.991973841e-04f);
+  p = hn::MulAdd(p, r, hn::Set(d, 1.394694787e-03f));
+  p = hn::MulAdd(p, r, hn::Set(d, 8.333262056e-03f));
+  p = hn::MulAdd(p, r, hn::Set(d, 4.166625813e-02f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.666666716e-01f));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
+  p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), one);
+  Floats e = hn::Mul(p, PowerOfTwo(hn::ConvertTo(di, n)));
+  return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
 }
 
 static HWY_INLINE Floats Tanh(Floats x) {

@@ -1,0 +1,159 @@
+// The rewrites around convolutions, one by one: what they take, and what they must leave alone.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/support/fused.h"
+#include "passes/channels_last.h"
+#include "passes/fold_batch_norm.h"
+#include "passes/fold_pad.h"
+#include "passes/fuse_conv.h"
+#include "tests/support/graphs.h"
+
+namespace ferry {
+namespace {
+
+using ::ferry::testing::MakeInfo;
+using ::ferry::testing::MakeModel;
+using ::ferry::testing::MakeNode;
+
+Tensor Ones(Shape shape) {
+  Tensor tensor(DType::kFloat, std::move(shape));
+  for (int64_t i = 0; i < tensor.size(); ++i) tensor.MutableData<float>()[i] = 1.0f;
+  return tensor;
+}
+
+Graph MakeGraph(std::vector<Node> nodes, std::vector<std::string> outputs, std::vector<StoredTensor> more = {}) {
+  more.push_back(MakeStored("w", Ones({8, 8, 3, 3})));
+  for (const char* name : {"scale", "shift", "mean", "var"}) more.push_back(MakeStored(name, Ones({8})));
+  std::vector<ValueInfo> infos;
+  for (const std::string& name : outputs) infos.push_back(MakeInfo(name));
+  return MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("batch"), 8, 10, 10})}, std::move(nodes), infos, more)
+      .graph;
+}
+
+std::vector<std::string> Operators(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Node& node : graph.nodes) names.push_back(node.op_type);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+const std::vector<int64_t> kOnePixel{1, 1, 1, 1};
+
+Node Conv(const std::string& from, const std::string& to) {
+  return MakeNode("Conv", {from, "w"}, {to}, {{"pads", kOnePixel}});
+}
+Node Norm(const std::string& from, const std::string& to) {
+  return MakeNode("BatchNormalization", {from, "scale", "shift", "mean", "var"}, {to});
+}
+
+TEST(FoldBatchNorm, ScalesWeightsOfTheConvolutionBefore) {
+  Graph graph = MakeGraph({Conv("x", "c"), Norm("c", "y")}, {"y"});
+  EXPECT_TRUE(FoldBatchNorm(graph));
+  ASSERT_EQ(Operators(graph), (Names{"Conv"}));
+  EXPECT_EQ(graph.nodes[0].outputs[0], "y");
+  ASSERT_EQ(graph.nodes[0].inputs.size(), 3u);
+  const StoredTensor* weight = graph.FindInitializer(graph.nodes[0].inputs[1]);
+  ASSERT_NE(weight, nullptr);
+  EXPECT_NEAR(weight->tensor.Data<float>()[0], 1.0 / std::sqrt(1.0 + 1e-5), 1e-6);
+}
+
+TEST(FoldBatchNorm, LeavesConvolutionsThatOthersRead) {
+  Graph graph = MakeGraph({Conv("x", "c"), Norm("c", "y"), MakeNode("Relu", {"c"}, {"z"})}, {"y", "z"});
+  EXPECT_FALSE(FoldBatchNorm(graph));
+  EXPECT_EQ(graph.nodes.size(), 3u);
+}
+
+TEST(FoldBatchNorm, LeavesTrainingAlone) {
+  Node norm = Norm("c", "y");
+  norm.Set("training_mode", int64_t{1});
+  norm.outputs = {"y", "m", "v"};
+  Graph graph = MakeGraph({Conv("x", "c"), norm}, {"y", "m"});
+  EXPECT_FALSE(FoldBatchNorm(graph));
+}
+
+TEST(FoldPad, AddsZerosToTheConvolutionsOwn) {
+  Graph graph = MakeGraph({MakeNode("Pad", {"x", "pads"}, {"p"}), Conv("p", "y")}, {"y"},
+                          {MakeStored("pads", Tensor::FromVector<int64_t>({0, 0, 1, 2, 0, 0, 3, 4}))});
+  EXPECT_TRUE(FoldPad(graph));
+  ASSERT_EQ(Operators(graph), (Names{"Conv"}));
+  EXPECT_EQ(graph.nodes[0].Ints("pads"), (std::vector<int64_t>{2, 3, 4, 5}));
+}
+
+TEST(FoldPad, LeavesOtherValuesOtherModesAndCropping) {
+  auto kept = [](std::vector<int64_t> pads, std::vector<std::string> more, const char* mode) {
+    std::vector<std::string> inputs{"x", "pads"};
+    inputs.insert(inputs.end(), more.begin(), more.end());
+    Graph graph =
+        MakeGraph({MakeNode("Pad", inputs, {"p"}, {{"mode", std::string(mode)}}), Conv("p", "y")}, {"y"},
+                  {MakeStored("pads", Tensor::FromVector<int64_t>(pads)), MakeStored("one", Tensor::Scalar(1.0f))});
+    return !FoldPad(graph);
+  };
+  EXPECT_TRUE(kept({0, 0, 1, 1, 0, 0, 1, 1}, {"one"}, "constant"));
+  EXPECT_TRUE(kept({0, 0, 1, 1, 0, 0, 1, 1}, {}, "reflect"));
+  EXPECT_TRUE(kept({0, 0, -1, 1, 0, 0, 1, 1}, {}, "constant"));
+  EXPECT_TRUE(kept({0, 1, 1, 1, 0, 0, 1, 1}, {}, "constant"));
+}
+
+TEST(ChannelsLast, TurnsOnlyAtTheEdgesOfARegion) {
+  Graph graph =
+      MakeGraph({Conv("x", "a"), MakeNode("Relu", {"a"}, {"r"}), Conv("r", "b"), MakeNode("Add", {"b", "r"}, {"s"}),
+                 MakeNode("MaxPool", {"s"}, {"y"}, {{"kernel_shape", std::vector<int64_t>{2, 2}}})},
+                {"y"});
+  EXPECT_TRUE(MoveChannelsLast(graph));
+  EXPECT_EQ(Operators(graph),
+            (Names{"Transpose", "ImageConv", "Relu", "ImageConv", "Add", "ImageMaxPool", "Transpose"}));
+  EXPECT_EQ(graph.nodes.back().outputs[0], "y");
+}
+
+TEST(ChannelsLast, CancelsTransposesThatTheModelWrote) {
+  Graph graph =
+      MakeGraph({Conv("x", "a"), MakeNode("Transpose", {"a"}, {"t"}, {{"perm", std::vector<int64_t>{0, 2, 3, 1}}}),
+                 MakeNode("Neg", {"t"}, {"n"}),
+                 MakeNode("Transpose", {"n"}, {"u"}, {{"perm", std::vector<int64_t>{0, 3, 1, 2}}}), Conv("u", "y")},
+                {"y"});
+  EXPECT_TRUE(MoveChannelsLast(graph));
+  EXPECT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "Identity", "Neg", "ImageConv", "Transpose"}));
+}
+
+TEST(ChannelsLast, FindsTheChannelShuffle) {
+  Graph graph = MakeGraph({Conv("x", "a"), MakeNode("Reshape", {"a", "five"}, {"s"}),
+                           MakeNode("Transpose", {"s"}, {"t"}, {{"perm", std::vector<int64_t>{0, 2, 1, 3, 4}}}),
+                           MakeNode("Reshape", {"t", "four"}, {"j"}), Conv("j", "y")},
+                          {"y"},
+                          {MakeStored("five", Tensor::FromVector<int64_t>({-1, 2, 4, 10, 10})),
+                           MakeStored("four", Tensor::FromVector<int64_t>({-1, 8, 10, 10}))});
+  EXPECT_TRUE(MoveChannelsLast(graph));
+  EXPECT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "ImageShuffle", "ImageConv", "Transpose"}));
+}
+
+TEST(ChannelsLast, LeavesConvolutionsWithComputedWeights) {
+  Graph graph = MakeGraph({MakeNode("Neg", {"w"}, {"v"}), MakeNode("Conv", {"x", "v"}, {"y"})}, {"y"});
+  MoveChannelsLast(graph);
+  EXPECT_EQ(Operators(graph), (Names{"Neg", "Conv"}));
+}
+
+TEST(FuseConv, TakesTheSumAndTheActivation) {
+  Graph graph = MakeGraph({Conv("x", "a"), Conv("a", "b"), MakeNode("Add", {"a", "b"}, {"s"}),
+                           MakeNode("Sigmoid", {"s"}, {"g"}), MakeNode("Mul", {"s", "g"}, {"y"})},
+                          {"y"});
+  MoveChannelsLast(graph);
+  EXPECT_TRUE(FuseConv(graph));
+  ASSERT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "ImageConv", "Transpose"}));
+  EXPECT_FALSE(graph.nodes[2].inputs[3].empty());
+  EXPECT_EQ(ActivationOf(graph.nodes[2]).kind, ActivationKind::kSilu);
+}
+
+TEST(FuseConv, LeavesSumsThatStretch) {
+  Graph graph = MakeGraph(
+      {Conv("x", "a"), MakeNode("GlobalAveragePool", {"x"}, {"m"}), MakeNode("Add", {"a", "m"}, {"y"})}, {"y"});
+  MoveChannelsLast(graph);
+  FuseConv(graph);
+  Names names = Operators(graph);
+  EXPECT_EQ(std::count(names.begin(), names.end(), "Add"), 1);
+}
+
+}  // namespace
+}  // namespace ferry

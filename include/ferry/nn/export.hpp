@@ -194,7 +194,9 @@ ExportResult export_onnx(Model& model, const std::tuple<Tensors...>& inputs, con
                          const ExportOptions& options = {}) {
   auto run = [&](const std::vector<Tensor>& traced) {
     return [&]<size_t... I>(std::index_sequence<I...>) {
-      if constexpr (requires { model.forward(traced[I]...); })
+      if constexpr (requires { model.call(traced[I]...); })
+        return detail::Outputs(model.call(traced[I]...));
+      else if constexpr (requires { model.forward(traced[I]...); })
         return detail::Outputs(model.forward(traced[I]...));
       else
         return detail::Outputs(model(traced[I]...));

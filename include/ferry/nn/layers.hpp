@@ -87,10 +87,10 @@ inline Tensor ApplyLinear(const Tensor& x, const Tensor& weight, const Tensor& b
 
 class Linear : public Module {
  public:
-  Linear(int64_t in_features, int64_t out_features, bool bias = true) : in_features_(in_features) {
+  Linear(int64_t in_features, int64_t out_features, bool with_bias = true) : in_features_(in_features) {
     detail::RequirePositive({in_features, out_features});
     weight = register_parameter("weight", detail::InitialWeight({out_features, in_features}, in_features));
-    if (bias) this->bias = register_parameter("bias", detail::InitialBias(out_features, in_features));
+    if (with_bias) bias = register_parameter("bias", detail::InitialBias(out_features, in_features));
   }
   Tensor forward(const Tensor& x) override {
     if (x.dim() == 0) detail::Refuse("expects at least one dimension");

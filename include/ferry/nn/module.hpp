@@ -58,6 +58,10 @@ inline NamedTensors ReadWeights(const std::string& path) {
 //     nn::Tensor forward(const nn::Tensor& x) override { return fc2(nn::relu(fc1(x))); }
 //   };
 //
+// A network with several inputs or outputs has a call() instead, of whatever tensors to whatever tensors:
+//
+//   std::pair<nn::Tensor, nn::Tensor> call(const nn::Tensor& a, const nn::Tensor& b) { … }
+//
 // Modules know their parts by address: they can be neither copied nor moved.
 class Module {
  public:

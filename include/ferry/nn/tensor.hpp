@@ -190,6 +190,7 @@ class Tensor {
 
   // Replaces the elements, for all that share them: how a parameter is loaded.
   void assign(const Tensor& other) {
+    if (detail::context.recording) detail::Refuse("elements cannot be replaced while a network is recorded");
     if (dtype() != other.dtype() || shape() != other.shape())
       detail::Refuse("elements of shape " + detail::ToText(other.shape()) + " cannot take the place of " +
                      detail::ToText(shape()));
@@ -234,13 +235,13 @@ struct Attribute {
   using Held = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, Tensor>;
 
   template <std::integral T>
-  Attribute(std::string name, T value) : name(std::move(name)), value(static_cast<int64_t>(value)) {}
+  Attribute(std::string key, T number) : name(std::move(key)), value(static_cast<int64_t>(number)) {}
   template <std::floating_point T>
-  Attribute(std::string name, T value) : name(std::move(name)), value(static_cast<float>(value)) {}
-  Attribute(std::string name, const char* value) : name(std::move(name)), value(std::string(value)) {}
-  Attribute(std::string name, std::vector<int64_t> value) : name(std::move(name)), value(std::move(value)) {}
-  Attribute(std::string name, std::vector<float> value) : name(std::move(name)), value(std::move(value)) {}
-  Attribute(std::string name, Tensor value) : name(std::move(name)), value(std::move(value)) {}
+  Attribute(std::string key, T number) : name(std::move(key)), value(static_cast<float>(number)) {}
+  Attribute(std::string key, const char* text) : name(std::move(key)), value(std::string(text)) {}
+  Attribute(std::string key, std::vector<int64_t> list) : name(std::move(key)), value(std::move(list)) {}
+  Attribute(std::string key, std::vector<float> list) : name(std::move(key)), value(std::move(list)) {}
+  Attribute(std::string key, Tensor tensor) : name(std::move(key)), value(std::move(tensor)) {}
 
   std::string name;
   Held value;

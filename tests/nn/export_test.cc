@@ -90,6 +90,21 @@ TEST(NnExport, WarnsWhenAValueDecidesABranch) {
   EXPECT_TRUE(log.texts.empty());  // nothing is recorded
 }
 
+TEST(NnExport, RefusesToReplaceWeightsMeanwhile) {
+  struct Writing : nn::Module {
+    nn::Tensor state = register_buffer("state", nn::Tensor::zeros({2}));
+    nn::Tensor forward(const nn::Tensor& x) override {
+      state.assign(x);
+      return x + state;
+    }
+  } model;
+  model(Ramp({2}));
+  TemporaryFile file("writing.onnx");
+  model.eval();
+  EXPECT_NE(ErrorOf([&] { nn::export_onnx(model, Ramp({2}), file.path()); }).find("while a network is recorded"),
+            std::string::npos);
+}
+
 TEST(NnExport, KeepsSizesOpen) {
   auto net = [](const nn::Tensor& x) {
     return nn::relu(x.reshape({x.size(0), 3, -1}).reshape({-1, x.size(2)}).reshape({x.size(0), x.size(1), x.size(2)}))
@@ -147,7 +162,7 @@ TEST(NnExport, TakesSeveralInputsAndOutputs) {
       register_module("left", left);
       register_module("right", right);
     }
-    std::pair<nn::Tensor, nn::Tensor> forward(const nn::Tensor& a, const nn::Tensor& b) {
+    std::pair<nn::Tensor, nn::Tensor> call(const nn::Tensor& a, const nn::Tensor& b) {
       nn::Tensor sum = left(a) + right(b);
       return {sum, nn::softmax(sum)};
     }
@@ -164,7 +179,7 @@ TEST(NnExport, TakesSeveralInputsAndOutputs) {
   std::vector<ferry::Input> inputs;
   inputs.push_back({"a", Ramp({3, 4}).value().Share()});
   inputs.push_back({"b", Ramp({3, 3}).value().Share()});
-  auto [sum, probability] = model.forward(Ramp({3, 4}), Ramp({3, 3}));
+  auto [sum, probability] = model.call(Ramp({3, 4}), Ramp({3, 3}));
   std::vector<ferry::Value> outputs = session.Run(inputs);
   ExpectClose(outputs[0].Data<float>(), sum.data<float>());
   ExpectClose(outputs[1].Data<float>(), probability.data<float>());

@@ -204,8 +204,7 @@ INSTANTIATE_TEST_SUITE_P(Nn, Layer, testing::ValuesIn(Layers()),
 TEST(NnLayers, OnnxPythonAcceptsThem) {
   if (std::system("/usr/bin/python3 -c 'import onnx' 2>/dev/null") != 0)
     GTEST_SKIP() << "onnx for Python is not installed";
-  std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / ("ferry_nn_layers_" + std::to_string(getpid()));
+  std::filesystem::path folder = TemporaryFolder() / ("ferry_nn_layers_" + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
   for (const LayerCase& layer : Layers()) {
     nn::manual_seed(7);

@@ -90,18 +90,21 @@ Result Istft(Call& c) {
   Require(size > 0 && hop > 0 && length > 0 && length <= size, "frames of ", size, ", steps of ", hop,
           " and windows of ", length, " do not go together");
   Dim bins = x.dim(-2), count = x.dim(-1);
-  bool one_sided = c.IsNone(7) ? bins.known() && *bins.value != size : c.Bool(7);
   if (!x.is_complex() || !bins.known() || !count.known() || c.Bool(9))
     c.Unsupported("it needs a complex spectrogram of known sizes and a real result");
   bool single = x.rank() == 2;
   if (single) x = b.Unsqueeze(x, {0});
   Operand spectrum = b.SwapAxes(x, 1, 2);  // [batch, frames, bins]
-  if (one_sided) {
-    std::vector<int64_t> back(static_cast<size_t>(size - *bins.value));
-    std::iota(back.rbegin(), back.rend(), 1);
-    Operand mirrored = b.Gather(spectrum, b.Ints(back), 2);
-    Operand signs = b.CastLike(b.Ints({1, -1}), mirrored.AsPairs());
-    if (!back.empty()) spectrum = b.Concat({spectrum, b.Mul(mirrored.AsPairs(), signs).AsComplex()}, 2);
+  // Only the first half counts, also of a full spectrum: the signal is real.
+  int64_t kept = size / 2 + 1;
+  if (*bins.value < kept) c.Unsupported("a spectrum of ", *bins.value, " bins is too small for frames of ", size);
+  spectrum = b.Slice(spectrum, 2, Scalar(0), Scalar(kept));
+  std::vector<int64_t> back(static_cast<size_t>(size - kept));
+  std::iota(back.rbegin(), back.rend(), 1);
+  if (!back.empty()) {
+    Operand mirrored = b.Gather(spectrum, b.Ints(back), 2).AsPairs();
+    Operand signs = b.CastLike(b.Ints({1, -1}), mirrored);
+    spectrum = b.Concat({spectrum, b.Mul(mirrored, signs).AsComplex()}, 2);
   }
   Operand frames =
       b.Real(b.Emit("DFT", {spectrum.AsPairs(), Operand(), b.Int(2)}, {{"inverse", int64_t{1}}}).AsComplex());

@@ -129,6 +129,14 @@ std::vector<Scalar> Builder::Sizes(const Operand& x) {
   return sizes;
 }
 
+// A view has the sizes it was asked for: their names may say more than can be inferred from the elements that are left.
+static Operand WithNames(const Operand& view, const std::vector<Scalar>& sizes) {
+  std::optional<SymbolicShape>& shape = view.record()->facts.type.shape;
+  for (size_t axis = 0; shape && axis < sizes.size() && axis < shape->size(); ++axis)
+    if (Dim size = sizes[axis].AsDim(); (*shape)[axis].unknown() && size.named()) (*shape)[axis] = size;
+  return view;
+}
+
 Operand Builder::View(const Operand& x, const std::vector<Scalar>& sizes) {
   bool same = sizes.size() == x.rank(), has_zero = false, copies = false;
   std::vector<int64_t> target;
@@ -149,16 +157,16 @@ Operand Builder::View(const Operand& x, const std::vector<Scalar>& sizes) {
   if (same) return x;
   if (has_zero || open > 1) {
     if (has_zero && open == 1 && x.static_shape()) return ViewOfNothing(x, target);
-    return Reshape(x, ShapeVector(sizes));
+    return WithNames(Reshape(x, ShapeVector(sizes)), sizes);
   }
-  if (!copies) return Reshape(x, target);
+  if (!copies) return WithNames(Reshape(x, target), sizes);
   // One open size needs no copies: the rest of the elements go there.
   if (open == 0 && std::count(target.begin(), target.end(), 0) == 1) {
     std::replace(target.begin(), target.end(), int64_t{0}, int64_t{-1});
-    return Reshape(x, target);
+    return WithNames(Reshape(x, target), sizes);
   }
   if (x.is_complex()) target.push_back(2);
-  return Like(x, Emit("Reshape", {x.AsPairs(), Ints(target)}));
+  return WithNames(Like(x, Emit("Reshape", {x.AsPairs(), Ints(target)})), sizes);
 }
 
 // An empty tensor with one size left open: PyTorch takes it only when the other sizes are not zero.

@@ -36,6 +36,8 @@ struct Numbers {
 };
 
 Numbers Count(const Tensor& tensor);
+// No element is infinite or 0 in float16 that was not so before. Quick enough for hundreds of megabytes.
+bool FitsFloat16(const Tensor& tensor);
 
 struct TrialNumbers {
   const Trial* trial = nullptr;

@@ -74,6 +74,14 @@ TEST(Doctor, ListsItsLintsAndDocumentsThem) {
   }
 }
 
+TEST(Doctor, TakesSeveralRecordings) {
+  Said said = Ferry({"doctor", SimpleNet("torch_legacy14.onnx"), "--data", SimpleNet("io_1.npz"), SimpleNet("io_2.npz"),
+                     SimpleNet("io_5.npz"), "--fix", ScratchFolder() + "/mended.onnx"});
+  EXPECT_EQ(said.status, 0) << said.err;
+  for (const char* io : {"io_1.npz", "io_2.npz", "io_5.npz"})
+    EXPECT_NE(said.out.find(std::string("recorded outputs of '") + io + "': yes"), std::string::npos) << said.out;
+}
+
 TEST(Doctor, SaysInASentenceWhatItCannotUse) {
   std::string folder = ScratchFolder();
   WriteText(folder + "/bad.npz", "no archive");

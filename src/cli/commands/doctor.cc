@@ -16,6 +16,7 @@ namespace {
 
 constexpr Position kPositions[] = {
     {.name = "MODEL", .help = "an .onnx file", .completes = Completes::kModel, .optional = true},
+    {.name = "FILE.npz", .help = "more recordings, as after --data", .optional = true, .repeated = true},
 };
 
 constexpr Option kOptions[] = {
@@ -118,6 +119,8 @@ int Run(const Arguments& arguments) {
   DoctorOptions options;
   options.path = arguments.positions()[0];
   options.data = arguments.All("data");
+  if (arguments.positions().size() > 1 && options.data.empty()) throw UsageError{"recordings are given after --data"};
+  options.data.insert(options.data.end(), arguments.positions().begin() + 1, arguments.positions().end());
   options.targets = arguments.All("target");
   options.only = arguments.All("lint");
   Model model = ReadModel(options.path);

@@ -54,7 +54,7 @@ bool IsWide(DType type) { return type == DType::kFloat || type == DType::kDouble
 
 void LookAtWeights(const Patient& patient, FindingList& findings) {
   for (const StoredTensor& tensor : patient.model().graph.initializers)
-    if (IsWide(tensor.dtype) && tensor.tensor.defined())
+    if (IsWide(tensor.dtype) && tensor.tensor.defined() && !FitsFloat16(tensor.tensor))
       Judge({.value = tensor.name}, Count(tensor.tensor), nullptr, findings);
 }
 

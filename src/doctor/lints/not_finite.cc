@@ -43,7 +43,12 @@ void LookAt(const Patient& patient, const TrialNumbers& run, std::unordered_set<
             FindingList& findings) {
   RunReader reader(patient, run);
   for (const Node& node : patient.model().graph.nodes) {
-    int64_t nans_in = 0, infinities_in = 0, nans = 0, infinities = 0;
+    int64_t nans = 0, infinities = 0;
+    for (const std::string& output : node.outputs)
+      if (auto it = run.values.find(output); it != run.values.end())
+        nans += it->second.nans, infinities += it->second.infinities;
+    if (nans + infinities == 0) continue;
+    int64_t nans_in = 0, infinities_in = 0;
     std::string ranges;
     for (const std::string& input : node.inputs)
       if (const Numbers* numbers = reader.Of(input)) {
@@ -51,8 +56,6 @@ void LookAt(const Patient& patient, const TrialNumbers& run, std::unordered_set<
         infinities_in += numbers->infinities;
         ranges += Cat(ranges.empty() ? "" : "; ", Printable(input, 60), ": ", numbers->least, " to ", numbers->largest);
       }
-    for (const std::string& output : node.outputs)
-      if (const Numbers* numbers = reader.Of(output)) nans += numbers->nans, infinities += numbers->infinities;
     bool makes_nan = nans > 0 && nans_in == 0;
     bool makes_infinity = infinities > 0 && infinities_in == 0 && nans_in == 0 && node.op_type != "Constant";
     if ((!makes_nan && !makes_infinity) || !told.insert(PlaceOf(node).node).second) continue;

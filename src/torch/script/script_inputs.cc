@@ -59,7 +59,8 @@ bool ScriptInputs::DescribeFromSamples(const std::string& name, Described& descr
 
 bool ScriptInputs::Describe(const std::string& name, const PickleValue* traced, Described& described) {
   std::string given = position_ < options_.input_names.size() ? options_.input_names[position_] : name;
-  known_names_.insert(known_names_.end(), {name, given});
+  known_names_.push_back(name);
+  if (given != name) known_names_.push_back(given);
   for (const InputType& input : options_.input_types)
     if (input.name == name || input.name == given) {
       described.type = StoredType(input.dtype, input.shape);

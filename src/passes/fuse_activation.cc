@@ -15,8 +15,9 @@ class Fusion {
 
   bool Run() {
     for (size_t i = 0, count = editor_.size(); i < count; ++i) {
-      if (editor_.removed(i) || !IsStandard(editor_.node(i), "Mul")) continue;
-      if (!FromSilu(i)) FromGelu(i);
+      if (editor_.removed(i)) continue;
+      if (IsStandard(editor_.node(i), "Div")) FromHardSwish(i);
+      if (IsStandard(editor_.node(i), "Mul") && !FromSilu(i) && !FromGelu(i)) FromHardSwish(i);
     }
     return editor_.Finish();
   }
@@ -56,6 +57,41 @@ class Fusion {
         return Replace(index, x, "Gelu", [](Node&) {});
       if (const Node* tanh = MadeOnlyBy(editor_, parts->other, "Tanh"); tanh && IsCubic(tanh->inputs[0], x))
         return Replace(index, x, "Gelu", [](Node& node) { node.Set("approximate", std::string("tanh")); });
+    }
+    return false;
+  }
+
+  // x · clip(x + 3, 0, 6) / 6, divided or multiplied anywhere.
+  bool FromHardSwish(size_t index) {
+    const Node& last = editor_.node(index);
+    std::vector<std::string> factors;
+    float scalar = 1;
+    if (IsStandard(last, "Div")) {
+      auto divisor = ScalarConstant(editor_, last.inputs[1]);
+      const Node* product = MadeOnlyBy(editor_, last.inputs[0], "Mul");
+      if (!divisor || !product) return false;
+      scalar = 1 / *divisor;
+      Factors(*product, factors, scalar);
+    } else {
+      Factors(last, factors, scalar);
+    }
+    if (factors.size() != 2) return false;
+    for (size_t i = 0; i < 2; ++i) {
+      std::string gate = factors[i];
+      float scale = scalar;
+      if (const Node* quotient = MadeOnlyBy(editor_, gate, "Div")) {
+        auto divisor = ScalarConstant(editor_, quotient->inputs[1]);
+        if (!divisor) continue;
+        scale /= *divisor;
+        gate = quotient->inputs[0];
+      }
+      const Node* clip = MadeOnlyBy(editor_, gate, "Clip");
+      if (!clip || clip->inputs.size() != 3 || ScalarConstant(editor_, clip->inputs[1]) != 0.0f) continue;
+      const Node* sum = MadeOnlyBy(editor_, clip->inputs[0], "Add");
+      auto parts = sum ? ScalarOperand(editor_, *sum) : std::nullopt;
+      if (!parts || parts->scalar != 3.0f || parts->other != factors[1 - i]) continue;
+      if (ScalarConstant(editor_, clip->inputs[2]) != 6.0f || !Near(scale, 1.0 / 6)) continue;
+      return Replace(index, factors[1 - i], "HardSwish", [](Node&) {});
     }
     return false;
   }

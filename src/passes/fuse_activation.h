@@ -1,4 +1,4 @@
-// GELU (with erf and with tanh) and SiLU as exporters spell them out: one Gelu or Swish node.
+// GELU (with erf and with tanh), SiLU and hard-swish as exporters spell them out: one Gelu, Swish or HardSwish node.
 #pragma once
 
 #include "graph/model.h"

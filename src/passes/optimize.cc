@@ -4,6 +4,7 @@
 #include "passes/fold_batch_norm.h"
 #include "passes/fold_constants.h"
 #include "passes/fold_pad.h"
+#include "passes/fold_scaling.h"
 #include "passes/fuse_activation.h"
 #include "passes/fuse_attention.h"
 #include "passes/fuse_conv.h"
@@ -32,6 +33,7 @@ void Fuse(Graph& graph, const GraphFacts& facts) {
   FuseAttention(graph, facts);
   FoldPad(graph);
   FoldBatchNorm(graph);
+  FoldScaling(graph);
   MoveChannelsLast(graph);
   FuseConv(graph);
   FuseMatMul(graph, facts);

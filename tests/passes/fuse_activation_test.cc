@@ -48,6 +48,25 @@ TEST(FuseActivation, SiluWithAndWithoutAFactor) {
   EXPECT_EQ(Count(HoldAgainstOptimized(quick, {random.Numbers<float>({3, 7})}), "Swish"), 1);
 }
 
+TEST(FuseActivation, HardSwish) {
+  Random random(5);
+  for (bool gate_first : {false, true}) {
+    std::vector<Node> nodes = {MakeNode("Add", {"x", "three"}, {"sum"}),
+                               MakeNode("Clip", {"sum", "zero", "six"}, {"c"})};
+    if (gate_first) {
+      nodes.push_back(MakeNode("Div", {"c", "six"}, {"gate"}));
+      nodes.push_back(MakeNode("Mul", {"x", "gate"}, {"y"}));
+    } else {
+      nodes.push_back(MakeNode("Mul", {"x", "c"}, {"product"}));
+      nodes.push_back(MakeNode("Div", {"product", "six"}, {"y"}));
+    }
+    Model model = Around(nodes, {Scalar("three", 3), Scalar("zero", 0), Scalar("six", 6)});
+    Graph graph = HoldAgainstOptimized(model, {random.Numbers<float>({3, 7})});
+    ASSERT_EQ(graph.nodes.size(), 1u);
+    EXPECT_EQ(graph.nodes[0].op_type, "HardSwish");
+  }
+}
+
 TEST(FuseActivation, LeavesOtherConstantsAlone) {
   Random random(4);
   Model model = Around({MakeNode("Mul", {"x", "root"}, {"scaled"}), MakeNode("Erf", {"scaled"}, {"e"}),

@@ -29,7 +29,8 @@ def info(name, type, shape):
 def model_of(nodes, inputs, outputs, opset=17, initializers=(), **attributes):
     """The bytes of a model of these nodes."""
     graph = helper.make_graph(nodes, "test", inputs, outputs, list(initializers))
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10 if opset > 17 else 8, **attributes)
+    opsets = [helper.make_opsetid("", opset)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10 if opset > 17 else 8, **attributes)
     return model.SerializeToString()
 
 

@@ -6,15 +6,16 @@ Who uses onnxruntime changes one import:
     session = rt.InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
     outputs = session.run(None, {"input": array})
 
-and has more: `check` (is the model valid, and if not, why), `doctor` (what will hurt in deployment, and the fix), `info`
-(what is in it), `compare` (with recordings or with another model), `convert` (to another opset), `export` (from PyTorch).
+and has more: `check` (is the model valid, and if not, why), `doctor` (what will hurt in deployment, and the fix),
+`info` (what is in it), `compare` (with recordings or with another model), `convert` (to another opset), `export` (from
+PyTorch).
 """
 
 from . import _ferry
 from ._compare import ComparedOutput, ComparedSample, Comparison, FaultyLayer, compare
 from ._doctor import Diagnosis, Finding, Mending, ProofStep, doctor
-from ._errors import (DeviceReset, EngineError, EPFail, Fail, FerryError, InvalidArgument, InvalidGraph, InvalidProtobuf,
-                      ModelLoadCanceled, ModelLoaded, ModelRequiresCompilation, NoModel, NoSuchFile, NotFound,
+from ._errors import (DeviceReset, EngineError, EPFail, Fail, FerryError, InvalidArgument, InvalidGraph,
+                      InvalidProtobuf, ModelLoadCanceled, ModelLoaded, ModelRequiresCompilation, NoModel, NoSuchFile, NotFound,
                       NotImplemented, RuntimeException, make_error)
 from ._options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions, warn_once)
 from ._session import InferenceSession, IOBinding, ModelMetadata, NodeArg, example_model
@@ -92,12 +93,14 @@ def enable_telemetry_events() -> None:
 
 
 __all__ = [
-    "CheckResult", "ComparedOutput", "ComparedSample", "Comparison", "DeviceReset", "Diagnosis", "FaultyLayer", "Finding", "Mending", "ProofStep", "EPFail", "EngineError", "ExecutionMode", "ExecutionOrder",
-    "Fail", "FerryError", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "InvalidArgument", "InvalidGraph",
-    "InvalidProtobuf", "ModelInfo", "ModelLoadCanceled", "ModelLoaded", "ModelMetadata", "ModelRequiresCompilation",
-    "NoModel", "NoSuchFile", "NodeArg", "NotFound", "NotImplemented", "OrtDevice", "OrtValue", "Problem", "RunOptions",
-    "RuntimeException", "SessionIOBinding", "SessionOptions", "SparseTensor", "WrittenModel", "check", "compare",
-    "convert", "disable_telemetry_events", "doctor", "enable_telemetry_events", "example_model", "export", "get_all_providers",
-    "get_available_providers", "get_build_info", "get_device", "get_version_string", "has_collective_ops", "info",
-    "set_default_logger_severity", "set_default_logger_verbosity", "set_global_thread_pool_sizes", "set_seed",
+    "CheckResult", "ComparedOutput", "ComparedSample", "Comparison", "DeviceReset", "Diagnosis", "EPFail",
+    "EngineError", "ExecutionMode", "ExecutionOrder", "Fail", "FaultyLayer", "FerryError", "Finding",
+    "GraphOptimizationLevel", "IOBinding", "InferenceSession", "InvalidArgument", "InvalidGraph", "InvalidProtobuf",
+    "Mending", "ModelInfo", "ModelLoadCanceled", "ModelLoaded", "ModelMetadata", "ModelRequiresCompilation",
+    "NoModel", "NoSuchFile", "NodeArg", "NotFound", "NotImplemented", "OrtDevice", "OrtValue", "Problem",
+    "ProofStep", "RunOptions", "RuntimeException", "SessionIOBinding", "SessionOptions", "SparseTensor",
+    "WrittenModel", "check", "compare", "convert", "disable_telemetry_events", "doctor", "enable_telemetry_events",
+    "example_model", "export", "get_all_providers", "get_available_providers", "get_build_info", "get_device",
+    "get_version_string", "has_collective_ops", "info", "set_default_logger_severity",
+    "set_default_logger_verbosity", "set_global_thread_pool_sizes", "set_seed",
 ]

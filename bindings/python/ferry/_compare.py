@@ -99,8 +99,8 @@ class Comparison:
         return self._native.html()
 
     def _rows(self) -> list[tuple[str, ...]]:
-        return [(sample.name, o.name, o.type, f"{o.max_abs:.3g}", f"{o.mean_abs:.3g}", f"{o.max_rel:.3g}", f"{o.mean_rel:.3g}",
-                 o.reason) for sample in self.samples for o in sample.outputs]
+        return [(sample.name, o.name, o.type, f"{o.max_abs:.3g}", f"{o.mean_abs:.3g}", f"{o.max_rel:.3g}",
+                 f"{o.mean_rel:.3g}", o.reason) for sample in self.samples for o in sample.outputs]
 
     def _sentences(self) -> list[str]:
         fault = [self.faulty_layer.text] if self.faulty_layer else []
@@ -130,8 +130,8 @@ def _by_name(recording: Mapping[str, Any], session: InferenceSession) -> tuple[d
         elif key[:3] == "out" and key[3:].isdecimal() and int(key[3:]) < len(outputs):
             expected[outputs[int(key[3:])]] = array
         else:
-            raise InvalidArgument(f"'{key}' is neither an input nor an output of the model; it has the inputs {inputs} and "
-                                  f"the outputs {outputs}")
+            raise InvalidArgument(f"'{key}' is neither an input nor an output of the model; it has the inputs {inputs} "
+                                  f"and the outputs {outputs}")
     return fed, expected
 
 
@@ -152,14 +152,14 @@ def _take_data(request: "_ferry.CompareRequest", model: Any, data: Any) -> None:
         request.given = [(name, *_by_name(item, session)) for name, item in zip(names, given)]
 
 
-def compare(model: Any, other: Any = None, *, data: Any = None, against: str = "", rtol: float = 1e-3, atol: float = 1e-5,
-            random: int = 0, edge_cases: bool = False, dimensions: Mapping[str, int] | None = None, seed: int = 1,
-            layers: bool = False) -> Comparison:
+def compare(model: Any, other: Any = None, *, data: Any = None, against: str = "", rtol: float = 1e-3,
+            atol: float = 1e-5, random: int = 0, edge_cases: bool = False,
+            dimensions: Mapping[str, int] | None = None, seed: int = 1, layers: bool = False) -> Comparison:
     """Holds a model's answers against recorded ones, against another model's, or against its own run in another way.
 
-    `other` is a recording, or several (a dict of arrays, .npz files, patterns and folders of them; keys are names, or in0 … and
-    out0 …), or another model. `against` is "float64" or "unoptimised". Two sides run on the inputs in `data`, on as many
-    random ones as `random` says (one, when there are no others), with named dimensions as in `dimensions`, and with
+    `other` is a recording, or several (a dict of arrays, .npz files, patterns and folders of them; keys are names, or
+    in0 … and out0 …), or another model. `against` is "float64" or "unoptimised". Two sides run on the inputs in `data`,
+    on as many random ones as `random` says (one, when there are no others), with named dimensions as in `dimensions`, and with
     `edge_cases` on zeros, ones, huge and tiny numbers. Two values are equal when |a - b| <= atol + rtol * |b|; NaN
     equals NaN. Where answers differ, the first layer that goes wrong is named.
 

@@ -42,7 +42,8 @@ class ModelMetadata:
         self.custom_metadata_map: dict[str, str] = facts["custom_metadata_map"]
 
     def __repr__(self) -> str:
-        return f"ModelMetadata(producer_name={self.producer_name!r}, graph_name={self.graph_name!r}, version={self.version})"
+        return (f"ModelMetadata(producer_name={self.producer_name!r}, graph_name={self.graph_name!r}, "
+                f"version={self.version})")
 
 
 class IOBinding:
@@ -175,7 +176,7 @@ class InferenceSession:
     def run_async(self, output_names: Iterable[str] | None, input_feed: Mapping[str, Any],
                   callback: Callable[[list[Any], Any, str], None], user_data: Any,
                   run_options: RunOptions | None = None) -> None:
-        """Runs on a thread of its own, then calls callback(outputs, user_data, error): the error is "" when all went well."""
+        """Runs on a thread of its own, then calls callback(outputs, user_data, error); the error is "" when all is well."""
         self._open()
 
         def work() -> None:
@@ -306,9 +307,10 @@ def _check_providers(providers: Sequence[Any] | None, provider_options: Sequence
         name = provider if isinstance(provider, str) else provider[0]
         options += [] if isinstance(provider, str) else [provider[1]]
         if name != CPU:
-            warn_once("provider " + name, f"provider '{name}' is not available in this build; the model runs on the CPU")
+            warn_once("provider " + name,
+                      f"provider '{name}' is not available in this build; the model runs on the CPU")
     for key in (key for given in options for key in given):
-        warn_once("provider option " + str(key), f"the provider option '{key}' is onnxruntime's own and has no effect in Ferry")
+        warn_once(f"provider option {key}", f"the provider option '{key}' is onnxruntime's own: no effect in Ferry")
 
 
 def example_model() -> bytes:

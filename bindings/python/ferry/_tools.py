@@ -63,8 +63,8 @@ class CheckResult:
     def _verdict(self) -> str:
         errors = sum(problem.severity == "error" for problem in self.problems)
         warnings = sum(problem.severity == "warning" for problem in self.problems)
-        counts = [f"{number} {what}{'s' if number != 1 else ''}" for number, what in ((errors, "error"), (warnings, "warning"))
-                  if number]
+        counts = [f"{number} {what}{'s' if number != 1 else ''}"
+                  for number, what in ((errors, "error"), (warnings, "warning")) if number]
         return f"{self.model}: {'valid' if self.valid else 'not valid'}" + (f": {', '.join(counts)}" if counts else "")
 
     def __repr__(self) -> str:
@@ -196,18 +196,21 @@ def export(program: Any, path: str | os.PathLike[str], args: Sequence[Any] | Non
 
     `program` is a .pt2 or TorchScript .pt file, a torch.export.ExportedProgram, a torch.jit.ScriptModule, or a live
     torch.nn.Module, which is captured with `args` as its inputs: by torch.export where this PyTorch has it, else by
-    torch.jit.trace. A TorchScript program does not say its inputs' types and shapes: `args` tells them too. `dynamic` names dimensions that stay open: {"x": {0: "batch"}}. A program that was captured in
-    training mode is refused unless `mode` says what to do: "eval" converts it, "training" keeps it.
+    torch.jit.trace. A TorchScript program does not say its inputs' types and shapes: `args` tells them too.
+    `dynamic` names dimensions that stay open: {"x": {0: "batch"}}. A program that was captured in training mode is
+    refused unless `mode` says what to do: "eval" converts it, "training" keeps it.
 
         ferry.export(net.eval(), "net.onnx", (torch.randn(1, 10),), input_names=["x"], dynamic={"x": {0: "batch"}})
     """
     if mode not in ("", "eval", "training"):
         raise InvalidArgument(f"mode must be 'eval' or 'training', not {mode!r}")
-    axes = [(name, int(axis), dimension) for name, sizes in (dynamic or {}).items() for axis, dimension in sizes.items()]
+    axes = [(name, int(axis), dimension)
+            for name, sizes in (dynamic or {}).items() for axis, dimension in sizes.items()]
     with tempfile.TemporaryDirectory(prefix="ferry_") as folder:
         source = _archive_of(program, args, folder, input_names, dynamic or {})
-        said = _ferry.export(source, os.fsdecode(os.fspath(path)), int(opset or _ferry.default_opset), list(input_names),
-                             list(output_names), axes, mode, {} if source.endswith(".pt2") else _sample_of(args))
+        sample = {} if source.endswith(".pt2") else _sample_of(args)
+        said = _ferry.export(source, os.fsdecode(os.fspath(path)), int(opset or _ferry.default_opset),
+                             list(input_names), list(output_names), axes, mode, sample)
     return WrittenModel(os.fspath(path), said["opset"], said["nodes"], said["warnings"])
 
 
@@ -232,7 +235,8 @@ def _archive_of(program: Any, args: Sequence[Any] | None, folder: str, input_nam
     has_export = hasattr(torch, "export") and hasattr(torch.export, "export")
     if isinstance(program, torch.nn.Module):
         if args is None:
-            raise InvalidArgument("a module is captured by running it: give its inputs as args, e.g. args=(torch.randn(1, 10),)")
+            raise InvalidArgument("a module is captured by running it: give its inputs as args, e.g. "
+                                  "args=(torch.randn(1, 10),)")
         args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
         if not has_export:
             return _archive_of(torch.jit.trace(program, args), None, folder, input_names, dynamic)
@@ -256,5 +260,6 @@ def _dynamic_shapes(torch: Any, args: Sequence[Any], input_names: Sequence[str],
     shapes = []
     for position in range(len(args)):
         name = input_names[position] if position < len(input_names) else ""
-        shapes.append({axis: dims.setdefault(dim, torch.export.Dim(dim)) for axis, dim in dynamic.get(name, {}).items()} or None)
+        opened = dynamic.get(name, {}).items()
+        shapes.append({axis: dims.setdefault(dim, torch.export.Dim(dim)) for axis, dim in opened} or None)
     return tuple(shapes)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every network that PyTorch exported, written for every opset from 11 to 28: the same answers as the original, or a
-# refusal with its reason. Refusals are listed; an answer that differs fails.
+# Every network, as PyTorch exported it or as Ferry does where PyTorch could not, written for every opset from 11 to 28:
+# the same answers as the original, or a refusal with its reason. Refusals are listed; an answer that differs fails.
 #   convert_networks.sh FERRY FOLDER
 set -eu
 ferry=$1
@@ -10,10 +10,9 @@ trap 'rm -rf "$scratch"' EXIT
 converted=0
 refused=0
 failed=0
-for model in "$folder"/*/torch*.onnx; do
-  network=$(dirname "$model")
-  # What was exported in training mode drops by chance: its answers say nothing.
-  case $model in *train_mode*) continue ;; esac
+convert() {
+  model=$1
+  network=$2
   for opset in $(seq 11 28); do
     status=0
     "$ferry" convert "$model" --opset "$opset" -o "$scratch/out.onnx" >"$scratch/said" 2>&1 || status=$?
@@ -31,6 +30,21 @@ for model in "$folder"/*/torch*.onnx; do
       echo "differs: $model to $opset"
       cat "$scratch/said"
     fi
+  done
+}
+
+for network in "$folder"/*/; do
+  if [ ! -f "${network}torch.onnx" ]; then
+    name=$(basename "$network")
+    program=${network}model.pt2
+    [ -f "$program" ] || program=${network}model.pt
+    "$ferry" export "$program" -o "$scratch/$name.onnx" >/dev/null
+    convert "$scratch/$name.onnx" "$network"
+  fi
+  for model in "$network"torch*.onnx; do
+    # What was exported in training mode drops by chance: its answers say nothing.
+    case $model in *train_mode* | *'*'*) continue ;; esac
+    convert "$model" "$network"
   done
 done
 echo "$converted converted with equal outputs, $refused refused, $failed failed"

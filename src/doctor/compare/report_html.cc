@@ -33,7 +33,8 @@ th{background:var(--card);font-weight:600}
 td.n,th.n{text-align:right}
 .no td,.why{color:var(--bad)}
 code{font:.9em ui-monospace,SFMono-Regular,Menlo,monospace;overflow-wrap:anywhere}
-svg{display:block;width:100%;max-width:44rem;height:auto;background:var(--card);border:1px solid var(--line);border-radius:.4rem}
+svg{display:block;width:100%;max-width:44rem;height:auto;background:var(--card);
+border:1px solid var(--line);border-radius:.4rem}
 svg text{fill:var(--soft);font:11px system-ui,sans-serif}
 svg .bar{fill:var(--bar)}
 svg .bad{fill:var(--bad)}

@@ -3,35 +3,17 @@
 
 #include <cmath>
 
-#include "engine/session.h"
-#include "onnx/ir_version.h"
-#include "onnx/schema.h"
-#include "torch/lower/finish.h"
-#include "torch/lower/lowerer.h"
+#include "tests/torch/lower_call.h"
 
 namespace ferry::torch {
 namespace {
 
-// One call of an operator on doubles, lowered and run.
+// One call of an operator on vectors of doubles.
 std::vector<double> Apply(const std::string& target, const std::vector<std::vector<double>>& arguments) {
-  Builder builder(20);
-  Lowerer lowerer(builder, {});
-  auto count = static_cast<int64_t>(arguments.at(0).size());
-  std::vector<std::pair<std::string, Arg>> args;
-  std::vector<NamedValue> inputs;
-  for (const std::vector<double>& values : arguments) {
-    std::string name = "x" + std::to_string(args.size());
-    args.emplace_back("", lowerer.MakeCell(builder.AddInput(name, Type::Tensor(DType::kDouble, {Dim(count)}))));
-    inputs.emplace_back(name, Tensor::FromVector<double>(values));
-  }
-  Operand result = lowerer.Read(lowerer.Run(target, args).at(0));
-  Model model;
-  model.has_graph = true;
-  model.opsets = {{.domain = "", .version = NewestOpset("")}};
-  model.ir_version = IrVersionOfOpset("", NewestOpset(""));
-  model.graph = FinishGraph(builder, {{"y", result}});
-  Value value = Session::FromModel(std::move(model), {.threads = 1})->Run(inputs).at(0);
-  auto elements = value.tensor().Span<double>();
+  std::vector<std::pair<std::string, CallArgument>> args;
+  for (const std::vector<double>& values : arguments) args.emplace_back("", Tensor::FromVector<double>(values));
+  Tensor result = LowerAndRun(target, args).at(0);
+  auto elements = result.Span<double>();
   return {elements.begin(), elements.end()};
 }
 

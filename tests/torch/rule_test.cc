@@ -1,0 +1,91 @@
+// Corners of single rules, as PyTorch has them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/torch/lower_call.h"
+
+namespace ferry::torch {
+namespace {
+
+using testing::ElementsAre;
+
+Tensor Floats(const std::vector<float>& values) { return Tensor::FromVector<float>(values); }
+Tensor Floats(const std::vector<float>& values, Shape shape) { return Tensor::FromVector<float>(values, shape); }
+Tensor Longs(const std::vector<int64_t>& values) { return Tensor::FromVector<int64_t>(values); }
+Arg Ints(const std::vector<int64_t>& values) {
+  Arg::List list;
+  for (int64_t value : values) list.emplace_back(Scalar(value));
+  return list;
+}
+template <class T>
+std::vector<T> Elements(const Tensor& tensor) {
+  auto span = tensor.Span<T>();
+  return {span.begin(), span.end()};
+}
+
+TEST(Rules, CircularPaddingWrapsWhatIsLeftAfterCutting) {
+  Tensor y = LowerAndRun(
+      "aten.pad.default",
+      {{"self", Floats({1, 2, 3, 4}, {1, 4})}, {"pad", Ints({-1, 1})}, {"mode", Arg(std::string("circular"))}})[0];
+  EXPECT_THAT(Elements<float>(y), ElementsAre(2, 3, 4, 2));
+}
+
+TEST(Rules, BicubicSamplesRepeatTheBorder) {
+  // A column of samples that leaves a 2 × 2 image at its right side: PyTorch blends the border with itself.
+  Tensor image = Floats({1, 2, 3, 4}, {1, 1, 2, 2}), grid = Floats({1.5f, 0, 9, 0}, {1, 1, 2, 2});
+  Tensor y = LowerAndRun("aten.grid_sampler.default", {{"input", image},
+                                                       {"grid", grid},
+                                                       {"interpolation_mode", Arg(Scalar(2))},
+                                                       {"padding_mode", Arg(Scalar(1))},
+                                                       {"align_corners", Arg(Scalar(true))}})[0];
+  EXPECT_NEAR(Elements<float>(y)[1], 3, 1e-5);            // far outside: the mean of 2 and 4
+  EXPECT_NEAR(Elements<float>(y)[0], 3.10546875f, 1e-5);  // a quarter out: the cubic overshoots
+}
+
+TEST(Rules, ArgumentsAreFoundByTheNameOfTheirOverload) {
+  Tensor y = LowerAndRun(
+      "aten.scatter.value",
+      {{"self", Floats({0, 0, 0})}, {"dim", Arg(Scalar(0))}, {"index", Longs({2, 0})}, {"value", Arg(Scalar(7.0))}})[0];
+  EXPECT_THAT(Elements<float>(y), ElementsAre(7, 0, 7));
+}
+
+TEST(Rules, RunningMaximaKeepTheLastOfEqualsAndEveryNaN) {
+  auto y = LowerAndRun("aten.cummax.default", {{"self", Floats({1, 3, 3, 2, NAN, 9})}, {"dim", Arg(Scalar(0))}});
+  EXPECT_THAT(Elements<int64_t>(y[1]), ElementsAre(0, 1, 2, 2, 4, 4));
+  EXPECT_EQ(Elements<float>(y[0])[3], 3);
+  EXPECT_TRUE(std::isnan(Elements<float>(y[0])[5]));
+}
+
+TEST(Rules, QuantilesInterpolate) {
+  Tensor y = LowerAndRun("aten.quantile.default", {{"self", Floats({4, 1, 3, 2})}, {"q", Floats({0, 0.5f, 0.9f})}})[0];
+  EXPECT_THAT(Elements<float>(y), ElementsAre(1, 2.5f, testing::FloatNear(3.7f, 1e-5f)));
+}
+
+TEST(Rules, CommonDivisorsOfAnything) {
+  Tensor y = LowerAndRun("aten.gcd.default", {{"self", Longs({12, 0, -8, 0})}, {"other", Longs({18, 5, 12, 0})}})[0];
+  EXPECT_THAT(Elements<int64_t>(y), ElementsAre(6, 5, 4, 0));
+  y = LowerAndRun("aten.lcm.default", {{"self", Longs({4, 0, -3})}, {"other", Longs({6, 5, 7})}})[0];
+  EXPECT_THAT(Elements<int64_t>(y), ElementsAre(12, 0, 21));
+}
+
+TEST(Rules, TheNextFloatIsTheNextFloat) {
+  std::vector<float> from = {1, 1, -1, 0, 0, 0x1p-126f, 1e-42f, 3.4028235e38f, INFINITY, 5, 1.9999999f};
+  std::vector<float> to = {2, 0, 0, 1, -1, 0, 1, INFINITY, 0, 5, 3};
+  Tensor y = LowerAndRun("aten.nextafter.default", {{"self", Floats(from)}, {"other", Floats(to)}})[0];
+  for (size_t i = 0; i < from.size(); ++i) EXPECT_EQ(Elements<float>(y)[i], std::nextafter(from[i], to[i])) << from[i];
+}
+
+TEST(Rules, SingularValuesOfBothShapes) {
+  // diag(3, 4) turned by 45 degrees, and a matrix of rank 1.
+  float h = std::sqrt(0.5f);
+  Tensor y = LowerAndRun("aten.linalg_svdvals.default", {{"A", Floats({3 * h, -3 * h, 4 * h, 4 * h}, {2, 2})}})[0];
+  EXPECT_THAT(Elements<float>(y), ElementsAre(testing::FloatNear(4, 1e-5f), testing::FloatNear(3, 1e-5f)));
+  y = LowerAndRun("aten.linalg_svdvals.default", {{"A", Floats({1, 2, 2, 2, 4, 4}, {2, 3})}})[0];
+  EXPECT_THAT(Elements<float>(y),
+              ElementsAre(testing::FloatNear(std::sqrt(45.0f), 1e-5f), testing::FloatNear(0, 1e-6f)));
+}
+
+}  // namespace
+}  // namespace ferry::torch

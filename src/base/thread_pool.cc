@@ -16,6 +16,27 @@ namespace {
 // More pieces than threads even out uneven work without costing much.
 constexpr int64_t kMostPieces = 64;
 
+// The steps of a network follow each other within microseconds: whoever waits looks for some tens of them before it
+// sleeps, for waking up takes longer than many a step.
+constexpr int kMostLooks = 1000;
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+template <class Condition>
+bool SeenSoon(const Condition& condition) {
+  for (int i = 0; i < kMostLooks; ++i) {
+    if (condition()) return true;
+    Pause();
+  }
+  return false;
+}
+
 struct Loop {
   FunctionRef<void(int64_t, int64_t)> body;
   int64_t count, piece, pieces;
@@ -49,8 +70,9 @@ struct Crew {
   std::mutex mutex;
   std::condition_variable wake, done;
   Loop* loop = nullptr;
-  uint64_t generation = 0;
-  int working = 0;
+  std::atomic<uint64_t> generation{0};  // of loops
+  std::atomic<int> working{0};
+  int sleeping = 0;
   bool stopping = false;
   std::vector<std::thread> threads;
   const uint64_t born = Forks().load(std::memory_order_relaxed);
@@ -71,19 +93,46 @@ struct Crew {
 
   void Serve() {
     uint64_t seen = 0;
-    std::unique_lock lock(mutex);
     for (;;) {
-      wake.wait(lock, [&] { return stopping || generation != seen; });
+      bool called = SeenSoon([&] { return generation.load(std::memory_order_acquire) != seen; });
+      std::unique_lock lock(mutex);
+      if (!called) {
+        ++sleeping;
+        wake.wait(lock, [&] { return stopping || generation.load(std::memory_order_relaxed) != seen; });
+        --sleeping;
+      }
       if (stopping) return;
-      seen = generation;
+      seen = generation.load(std::memory_order_relaxed);
       Loop* mine = loop;
       if (!mine) continue;
-      ++working;
+      working.fetch_add(1, std::memory_order_relaxed);
       lock.unlock();
       mine->Work();
       lock.lock();
-      if (--working == 0) done.notify_one();
+      if (working.fetch_sub(1, std::memory_order_release) == 1) done.notify_one();
     }
+  }
+
+  void Start(Loop& started) {
+    bool someone_sleeps;
+    {
+      std::lock_guard lock(mutex);
+      loop = &started;
+      generation.fetch_add(1, std::memory_order_release);
+      someone_sleeps = sleeping > 0;
+    }
+    if (someone_sleeps) wake.notify_all();
+  }
+
+  void Finish() {
+    {
+      std::lock_guard lock(mutex);
+      loop = nullptr;  // late wakers find nothing to do
+    }
+    auto all_done = [&] { return working.load(std::memory_order_acquire) == 0; };
+    if (SeenSoon(all_done)) return;
+    std::unique_lock lock(mutex);
+    done.wait(lock, all_done);
   }
 };
 
@@ -128,16 +177,9 @@ void ThreadPool::ParallelFor(int64_t count, int64_t grain, FunctionRef<void(int6
     return;
   }
   Loop loop{body, count, piece, pieces};
-  {
-    std::lock_guard lock(crew.mutex);
-    crew.loop = &loop;
-    ++crew.generation;
-  }
-  crew.wake.notify_all();
+  crew.Start(loop);
   loop.Work();
-  std::unique_lock lock(crew.mutex);
-  crew.loop = nullptr;  // late wakers find nothing to do
-  crew.done.wait(lock, [&] { return crew.working == 0; });
+  crew.Finish();
   if (loop.failed) std::rethrow_exception(loop.failure);
 }
 

@@ -26,7 +26,7 @@ std::vector<std::string> Recordings(const fs::path& folder) {
 }
 
 // FERRY_CASES=FILE keeps a line per case.
-Tally RunAll(const fs::path& root, const char* program) {
+Tally RunAll(const fs::path& root, const char* program, const ExportOptions& options = {}) {
   Tally tally;
   const char* list_path = std::getenv("FERRY_CASES");
   FILE* list = list_path ? std::fopen(list_path, "w") : nullptr;
@@ -38,7 +38,7 @@ Tally RunAll(const fs::path& root, const char* program) {
   for (const fs::path& folder : folders) {
     std::string name = folder.filename().string();
     if (only && name.rfind(only, 0) != 0) continue;
-    CaseOutcome outcome = RunExportCase((folder / program).string(), Recordings(folder));
+    CaseOutcome outcome = RunExportCase((folder / program).string(), Recordings(folder), options);
     const char* word = outcome.kind == CaseOutcome::Kind::kEqual     ? "equal"
                        : outcome.kind == CaseOutcome::Kind::kRefused ? "refused"
                                                                      : "wrong";
@@ -65,6 +65,20 @@ TEST(Export, OneOperatorPrograms) {
   EXPECT_EQ(tally.wrong.size(), 0u) << Lines(tally.wrong);
   EXPECT_GE(tally.equal, 1053);
 }
+
+// An opset may lack what a program needs, but what is exported to it must be right.
+class OneOperatorAtOpset : public testing::TestWithParam<std::pair<int, int>> {};
+TEST_P(OneOperatorAtOpset, NothingIsWrong) {
+  ExportOptions options;
+  options.opset = GetParam().first;
+  Tally tally = RunAll(TestData("torch-ops"), "model.pt2", options);
+  std::printf("opset %d: %d equal, %d refused, %zu wrong\n", options.opset, tally.equal, tally.refused,
+              tally.wrong.size());
+  EXPECT_EQ(tally.wrong.size(), 0u) << Lines(tally.wrong);
+  EXPECT_GE(tally.equal, GetParam().second);
+}
+INSTANTIATE_TEST_SUITE_P(Export, OneOperatorAtOpset,
+                         testing::Values(std::pair(11, 940), std::pair(17, 1034), std::pair(28, 1053)));
 
 // TorchScript: shapes come from what was traced, the batch stays open.
 TEST(Export, TracedNetworks) {

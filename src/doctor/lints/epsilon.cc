@@ -12,14 +12,6 @@ namespace {
 constexpr double kFloat16Vanishes = 0x1p-25;  // and below: 0 in float16
 constexpr double kFloatVanishes = 0x1p-126;   // below: not a normal number, which many processors take for 0
 
-bool IsOneOf(const std::string& word, std::initializer_list<std::string_view> words) {
-  for (std::string_view one : words)
-    if (word == one) return true;
-  return false;
-}
-
-bool IsStandard(const Node& node) { return CanonicalDomain(node.domain).empty(); }
-
 // "epsilon" of a normalisation; what the opset's default is when it is not written is large enough.
 std::optional<double> WrittenEpsilon(const Node& node) {
   if (!IsOneOf(node.op_type, {"BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization",
@@ -77,7 +69,7 @@ void Look(const Patient& patient, FindingList& findings) {
   Judge judge(patient, findings);
   std::unordered_map<std::string, const Node*> guards;
   for (const Node& node : patient.model().graph.nodes) {
-    if (!IsStandard(node) && node.domain != "com.microsoft") continue;
+    if (!CanonicalDomain(node.domain).empty() && node.domain != "com.microsoft") continue;
     if (std::optional<double> epsilon = WrittenEpsilon(node)) judge.Look(node, *epsilon, judge.TypeOf(node), "it");
     if (GuardOf(patient, node) && node.HasOutput(0)) guards[node.outputs[0]] = &node;
     for (const std::string& input : node.inputs) {

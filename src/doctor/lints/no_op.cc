@@ -10,10 +10,6 @@
 namespace ferry {
 namespace {
 
-bool IsStandard(const Node& node, std::string_view op_type) {
-  return node.op_type == op_type && CanonicalDomain(node.domain).empty();
-}
-
 // Whether every number of `narrow` is one of `wide`, so that a cast there and back changes nothing.
 bool Holds(DType wide, DType narrow) {
   if (wide == narrow) return true;

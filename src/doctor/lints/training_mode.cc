@@ -18,10 +18,6 @@ struct TrainingForm {
   std::vector<std::pair<std::string, std::string>> evidence;
 };
 
-bool IsStandard(const Node& node, std::string_view op_type) {
-  return node.op_type == op_type && CanonicalDomain(node.domain).empty();
-}
-
 std::optional<double> ScalarOf(const Patient& patient, const std::vector<Node>& nodes, const std::string& name) {
   const Tensor* constant = patient.ConstantOf(name);
   for (const Node& node : nodes)

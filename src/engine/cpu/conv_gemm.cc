@@ -41,9 +41,9 @@ struct PackedConv {
   std::vector<TapChunk> chunks;
 };
 
-std::vector<TapChunk> CutTaps(const ConvPlan& conv) {
+std::vector<TapChunk> CutTaps(const ConvPlan& conv, bool whole) {
   constexpr int64_t kMostDepth = 1280;
-  int64_t most = conv.groups > 1 ? conv.counts.taps : std::max<int64_t>(1, kMostDepth / conv.group_channels);
+  int64_t most = whole ? conv.counts.taps : std::max<int64_t>(1, kMostDepth / conv.group_channels);
   int64_t count = (conv.counts.taps + most - 1) / most;
   std::vector<TapChunk> chunks;
   for (int64_t i = 0; i < count; ++i) {
@@ -54,9 +54,10 @@ std::vector<TapChunk> CutTaps(const ConvPlan& conv) {
 }
 
 // Panels of B[k = tap · channels + c, n = feature]. `taps` are the places of the plan's taps in the weights.
-PackedConv PackWeights(const Tensor& weight, const ConvPlan& conv, const std::vector<int64_t>& taps) {
+// Groups and merged taps are read at once.
+PackedConv PackWeights(const Tensor& weight, const ConvPlan& conv, const std::vector<int64_t>& taps, bool merged) {
   PackedConv packed;
-  packed.chunks = CutTaps(conv);
+  packed.chunks = CutTaps(conv, merged || conv.groups > 1);
   int64_t all_taps = weight.shape().CountBetween(2, weight.rank());
   int64_t size = PackedSize(conv.depth(), conv.group_features);
   packed.panels = Tensor(DType::kFloat, {conv.groups * size});
@@ -350,7 +351,8 @@ std::unique_ptr<ConvAlgorithm> MakeGemmConv(const Tensor& weight, const ImageCon
   std::copy_n(trimmed.axes.end() - static_cast<std::ptrdiff_t>(trimmed.conv.axes.size()), trimmed.conv.axes.size(),
               trimmed.conv.axes.begin());
   trimmed.conv.counts.taps = static_cast<int64_t>(taps.size());
-  auto packed = cache.Get<PackedConv>(weight, form, [&] { return PackWeights(weight, trimmed.conv, taps); });
+  auto packed =
+      cache.Get<PackedConv>(weight, form, [&] { return PackWeights(weight, trimmed.conv, taps, MergesTaps(plan)); });
   return std::make_unique<GemmConv>(std::move(packed), std::move(trimmed));
 }
 

@@ -40,8 +40,6 @@ MORE = {
     "convnext_tiny": {},
     "vit_b_16": {"image_size": 64},
     "swin_t": {},
-    "swin_v2_t": {},
-    "maxvit_t": {"input_size": (64, 64), "partition_size": 2},
     "segmentation.fcn_resnet50": {"weights_backbone": None},
     "segmentation.lraspp_mobilenet_v3_large": {"weights_backbone": None},
     "segmentation.deeplabv3_mobilenet_v3_large": {"weights_backbone": None},

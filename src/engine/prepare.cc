@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "onnx/aligned.h"
+#include "onnx/schema.h"
 #include "onnx/upgrade/upgrade.h"
 #include "ops/support/dense.h"
 #include "passes/gradient.h"
@@ -34,7 +35,21 @@ void ConstantsToInitializers(Graph& graph) {
   });
 }
 
+// Passes and kernels read inputs by number: a node that has too few of them ends here.
+void RequireArity(const Node& node) {
+  const Schema* schema = FindSchema(node.domain, node.op_type, NewestOpset(node.domain));
+  if (!schema) return;
+  auto require = [&](size_t count, size_t least, size_t most, const char* what) {
+    if (count >= least && count <= most) return;
+    Fail(ErrorCode::kInvalidModel, Describe(node), ": it has ", count, " ", what, ", the operator has ",
+         count < least ? "at least " : "at most ", count < least ? least : most);
+  };
+  require(node.inputs.size(), schema->min_inputs, schema->max_inputs, "inputs");
+  require(node.outputs.size(), schema->min_outputs, schema->max_outputs, "outputs");
+}
+
 void PrepareOne(Graph& graph) {
+  for (const Node& node : graph.nodes) RequireArity(node);
   ConstantsToInitializers(graph);
   for (const StoredSparseTensor& sparse : graph.sparse_initializers) graph.initializers.push_back(Densify(sparse));
   graph.sparse_initializers.clear();

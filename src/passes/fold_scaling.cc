@@ -18,9 +18,11 @@ class Folding {
  private:
   void Fold(size_t index) {
     Node conv = editor_.node(index);
+    if (!conv.HasInput(1)) return;
     const Tensor* weight = editor_.Constant(conv.inputs[1]);
     const Tensor* bias = conv.HasInput(2) ? editor_.Constant(conv.inputs[2]) : nullptr;
     if (!weight || weight->dtype() != DType::kFloat || weight->rank() < 3 || (conv.HasInput(2) && !bias)) return;
+    if (bias && bias->dtype() != DType::kFloat) return;
     float scale = 1, shift = 0;
     size_t place = index;
     for (int reader; (reader = Take(conv.outputs[0], scale, shift)) >= 0;) {
@@ -30,10 +32,12 @@ class Folding {
     }
     if (place == index) return;
     conv.inputs.resize(3);
-    conv.inputs[1] = editor_.AddConstant(conv.inputs[1] + "_scaled", Scaled(*weight, scale, 0));
-    Tensor none = Tensor::Zeros(DType::kFloat, {weight->dim(0)});
+    // Both are made before either is added: adding moves the constants that are there.
+    Tensor new_weight = Scaled(*weight, scale, 0);
+    Tensor new_bias = Scaled(bias ? *bias : Tensor::Zeros(DType::kFloat, {weight->dim(0)}), scale, shift);
+    conv.inputs[1] = editor_.AddConstant(conv.inputs[1] + "_scaled", std::move(new_weight));
     std::string hint = conv.inputs[2].empty() ? conv.outputs[0] + "_bias" : conv.inputs[2] + "_scaled";
-    conv.inputs[2] = editor_.AddConstant(hint, Scaled(bias ? *bias : none, scale, shift));
+    conv.inputs[2] = editor_.AddConstant(hint, std::move(new_bias));
     editor_.Replace(place, std::move(conv));
   }
 

@@ -125,7 +125,9 @@ TEST(Bench, WritesATimelineOfOneRun) {
     if (event.At("ph").AsString() != "X") continue;
     bool is_step = event.At("cat").AsString() == "Node";
     ++(is_step ? steps : runs);
-    if (is_step) EXPECT_GT(event.At("args").At("output_size").AsInt(), 0);
+    if (is_step) {
+      EXPECT_GT(event.At("args").At("output_size").AsInt(), 0);
+    }
   }
   EXPECT_GE(steps, 2);
   EXPECT_EQ(runs, 1);

@@ -27,7 +27,9 @@ TEST(CheckInference, FindsWhatOperatorsCannotGive) {
     ASSERT_EQ(fields.size(), 5u);
     SCOPED_TRACE(fields[0]);
     std::vector<Problem> problems = CheckFully(ReadModel(folder + fields[0]));
-    if (fields[1] == "valid") EXPECT_TRUE(problems.empty()) << Listing(problems);
+    if (fields[1] == "valid") {
+      EXPECT_TRUE(problems.empty()) << Listing(problems);
+    }
     if (fields[1].rfind("inference.", 0) != 0) continue;
     ++cases;
     ASSERT_EQ(problems.size(), 1u) << Listing(problems);

@@ -25,12 +25,12 @@ std::vector<float> ToFloats(const Value& value) {
 
 // y = relu(x·w + b), with a view and an in-place step on the way.
 Model TwoLayer() {
-  return MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("batch"), 2})},
-                   {MakeNode("MatMul", {"x", "w"}, {"m"}), MakeNode("Add", {"m", "b"}, {"a"}),
-                    MakeNode("Relu", {"a"}, {"r"}), MakeNode("Flatten", {"r"}, {"f"}), MakeNode("Neg", {"f"}, {"n"}),
-                    MakeNode("Neg", {"n"}, {"y"})},
-                   {MakeInfo("y")},
-                   {MakeStored("w", Floats({1, 2, 3, 4, 5, 6}, {2, 3})), MakeStored("b", Floats({0, -10, 1}, {3}))});
+  return MakeModel(
+      {MakeInfo("x", DType::kFloat, {Dim::Named("batch"), 2})},
+      {MakeNode("MatMul", {"x", "w"}, {"m"}), MakeNode("Add", {"m", "b"}, {"a"}), MakeNode("Relu", {"a"}, {"r"}),
+       MakeNode("Flatten", {"r"}, {"f"}), MakeNode("Neg", {"f"}, {"n"}), MakeNode("Neg", {"n"}, {"y"})},
+      {MakeInfo("y")},
+      {MakeStored("w", Floats({1, 2, 3, 4, 5, 6}, {2, 3})), MakeStored("b", Floats({0, -10, 1}, {3}))});
 }
 
 std::string MessageOf(const std::function<void()>& call) {
@@ -94,7 +94,8 @@ TEST(Session, AnOutputMayBeAnInputOrAWeight) {
 }
 
 TEST(Session, RefusesCyclesAndUnknownOperators) {
-  Model cycle = MakeModel({MakeInfo("x")}, {MakeNode("Add", {"x", "b"}, {"a"}), MakeNode("Relu", {"a"}, {"b"})}, {MakeInfo("b")});
+  Model cycle =
+      MakeModel({MakeInfo("x")}, {MakeNode("Add", {"x", "b"}, {"a"}), MakeNode("Relu", {"a"}, {"b"})}, {MakeInfo("b")});
   auto run = [](Model model) {
     return MessageOf([&] {
       Session::FromModel(std::move(model), {.threads = 1})->Run(std::vector<NamedValue>{{"x", Floats({1}, {1})}});
@@ -103,6 +104,22 @@ TEST(Session, RefusesCyclesAndUnknownOperators) {
   EXPECT_THAT(run(cycle), HasSubstr("cycle"));
   Model unknown = MakeModel({MakeInfo("x")}, {MakeNode("Frobnicate", {"x"}, {"y"})}, {MakeInfo("y")});
   EXPECT_THAT(run(unknown), HasSubstr("Frobnicate"));
+}
+
+TEST(Session, RefusesNodesWithTooFewOrTooManyInputs) {
+  auto refused = [](std::vector<std::string> inputs, const char* why) {
+    Model model = MakeModel({MakeInfo("x")}, {MakeNode("Mul", std::move(inputs), {"y"})}, {MakeInfo("y")});
+    try {
+      Session::FromModel(model);
+      ADD_FAILURE() << "expected: " << why;
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find(why), std::string::npos) << error.message();
+      EXPECT_NE(error.message().find("Mul"), std::string::npos) << error.message();
+    }
+  };
+  refused({}, "0 inputs, the operator has at least 2");
+  refused({"x"}, "1 inputs, the operator has at least 2");
+  refused({"x", "x", "x"}, "3 inputs, the operator has at most 2");
 }
 
 TEST(Session, ManyThreadsShareOneSession) {
@@ -135,7 +152,8 @@ TEST(Session, SessionsOnOneFileShareItsWeights) {
   changed.doc = "changed";
   WriteModel(changed, path);
   EXPECT_NE(&Session::Open(path)->model(), &first->model());
-  EXPECT_EQ(ToFloats(first->Run(std::vector<NamedValue>{{"x", Floats({1, 1}, {1, 2})}})[0]), (std::vector<float>{5, 0, 10}));
+  EXPECT_EQ(ToFloats(first->Run(std::vector<NamedValue>{{"x", Floats({1, 1}, {1, 2})}})[0]),
+            (std::vector<float>{5, 0, 10}));
 }
 
 TEST(Session, BodiesSeeOuterValues) {
@@ -146,12 +164,14 @@ TEST(Session, BodiesSeeOuterValues) {
     body->outputs = {MakeInfo("branch_out")};
     return body;
   };
-  Model model = MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("n")}), MakeInfo("flag", DType::kBool, {})},
-                          {MakeNode("If", {"flag"}, {"y"}, {{"then_branch", branch("Add")}, {"else_branch", branch("Mul")}})},
-                          {MakeInfo("y")}, {MakeStored("two", Floats({2}, {1}))});
+  Model model =
+      MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("n")}), MakeInfo("flag", DType::kBool, {})},
+                {MakeNode("If", {"flag"}, {"y"}, {{"then_branch", branch("Add")}, {"else_branch", branch("Mul")}})},
+                {MakeInfo("y")}, {MakeStored("two", Floats({2}, {1}))});
   auto session = Session::FromModel(std::move(model), {.threads = 1});
   auto run = [&](bool flag) {
-    return ToFloats(session->Run(std::vector<NamedValue>{{"x", Floats({1, 5}, {2})}, {"flag", Tensor::Scalar<bool>(flag)}})[0]);
+    return ToFloats(
+        session->Run(std::vector<NamedValue>{{"x", Floats({1, 5}, {2})}, {"flag", Tensor::Scalar<bool>(flag)}})[0]);
   };
   EXPECT_EQ(run(true), (std::vector<float>{3, 7}));
   EXPECT_EQ(run(false), (std::vector<float>{2, 10}));
@@ -178,7 +198,8 @@ TEST(Session, InlinesFunctionsWithTheirAttributes) {
   model.opsets.push_back({"local", 1, {}});
   model.functions = {function};
   auto session = Session::FromModel(std::move(model), {.threads = 1});
-  EXPECT_EQ(ToFloats(session->Run(std::vector<NamedValue>{{"x", Floats({-2, 4}, {2})}})[0]), (std::vector<float>{1, -4}));
+  EXPECT_EQ(ToFloats(session->Run(std::vector<NamedValue>{{"x", Floats({-2, 4}, {2})}})[0]),
+            (std::vector<float>{1, -4}));
 }
 
 }  // namespace

@@ -91,6 +91,17 @@ TEST(ImageKernels, ActivateKeepsNanAndReachesTheEnds) {
   }
 }
 
+TEST(ImageKernels, EveryActivationKeepsNan) {
+  for (ActivationKind kind :
+       {ActivationKind::kRelu, ActivationKind::kClip, ActivationKind::kLeakyRelu, ActivationKind::kSigmoid,
+        ActivationKind::kSilu, ActivationKind::kHardSigmoid, ActivationKind::kHardSwish, ActivationKind::kTanh,
+        ActivationKind::kGelu, ActivationKind::kGeluTanh}) {
+    std::vector<float> y(19, std::numeric_limits<float>::quiet_NaN());
+    BestImageKernels().activate({kind, 0.5f, 1.0f}, y.data(), static_cast<int64_t>(y.size()));
+    for (float value : y) EXPECT_TRUE(std::isnan(value)) << static_cast<int>(kind);
+  }
+}
+
 TEST(ImageKernels, InterleaveTwoHalves) {
   for (size_t count = 0; count < 40; ++count) {
     std::vector<float> a(count), b(count), to(2 * count);

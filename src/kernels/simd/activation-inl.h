@@ -31,9 +31,9 @@ static HWY_INLINE Floats Activate(Floats x, Floats alpha, Floats beta) {
     case ActivationKind::kLeakyRelu: return hn::IfThenElse(hn::Lt(x, zero), hn::Mul(x, alpha), x);
     case ActivationKind::kSigmoid: return Sigmoid(x);
     case ActivationKind::kSilu: return hn::Mul(x, Sigmoid(hn::Mul(x, alpha)));
-    case ActivationKind::kHardSigmoid: return hn::Min(hn::Max(hn::MulAdd(x, alpha, beta), zero), one);
+    case ActivationKind::kHardSigmoid: return AtMost(one, AtLeast(zero, hn::MulAdd(x, alpha, beta)));
     case ActivationKind::kHardSwish:
-      return hn::Mul(x, hn::Min(hn::Max(hn::MulAdd(x, hn::Set(d, 1.0f / 6), hn::Set(d, 0.5f)), zero), one));
+      return hn::Mul(x, AtMost(one, AtLeast(zero, hn::MulAdd(x, hn::Set(d, 1.0f / 6), hn::Set(d, 0.5f)))));
     case ActivationKind::kTanh: return Tanh(x);
     case ActivationKind::kGelu: return Gelu(x);
     case ActivationKind::kGeluTanh: return GeluTanh(x);

@@ -16,8 +16,7 @@ struct Limits {
     low = hn::Set(d, clip ? activation.alpha : activation.kind == ActivationKind::kRelu ? 0.0f : -infinity);
     high = hn::Set(d, clip ? activation.beta : infinity);
   }
-  // NaN stays NaN: where one operand is NaN, x86 answers with the second one and others with NaN.
-  HWY_INLINE Floats Apply(Floats x) const { return hn::Min(high, hn::Max(low, x)); }
+  HWY_INLINE Floats Apply(Floats x) const { return AtMost(high, AtLeast(low, x)); }
 };
 
 // x[i] = activation(x[i])

@@ -11,6 +11,23 @@ static HWY_INLINE Floats PowerOfTwo(hn::Vec<hn::RebindToSigned<FloatTag>> n) {
   return hn::BitCast(FloatTag(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
 }
 
+// A limit that leaves NaN as it is: x86 answers with the second operand where one is NaN, Highway's scalar target with
+// the one that is a number.
+static HWY_INLINE Floats AtLeast(Floats low, Floats x) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Lt(x, low), low, x);
+#else
+  return hn::Max(low, x);
+#endif
+}
+static HWY_INLINE Floats AtMost(Floats high, Floats x) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Gt(x, high), high, x);
+#else
+  return hn::Min(high, x);
+#endif
+}
+
 static HWY_INLINE Floats Exp(Floats x) {
   const FloatTag d;
   const hn::RebindToSigned<FloatTag> di;
@@ -40,7 +57,7 @@ static HWY_INLINE Floats Sigmoid(Floats x) {
   const FloatTag d;
   const hn::RebindToSigned<FloatTag> di;
   const Floats one = hn::Set(d, 1.0f);
-  Floats z = hn::Max(hn::Set(d, -87.0f), hn::Neg(hn::Abs(x)));
+  Floats z = AtLeast(hn::Set(d, -87.0f), hn::Neg(hn::Abs(x)));
   Floats n = hn::Round(hn::Mul(z, hn::Set(d, 1.44269504088896341f)));
   Floats r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), z);
   r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);

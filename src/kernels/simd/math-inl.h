@@ -28,14 +28,14 @@ static HWY_INLINE Floats AtMost(Floats high, Floats x) {
 #endif
 }
 
-static HWY_INLINE Floats Exp(Floats x) {
+// e^x = p · 2^n, n whole and p near 1.
+struct ExpParts {
+  Floats p, n;
+};
+static HWY_INLINE ExpParts SplitExp(Floats x) {
   const FloatTag d;
-  const hn::RebindToSigned<FloatTag> di;
-  // Beyond this the result is infinity.
-  const Floats high = hn::Set(d, 88.7228394f);
-  Floats clamped = hn::Min(hn::Max(x, hn::Set(d, -104.0f)), hn::Set(d, 89.0f));
-  Floats n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504088896341f)));
-  Floats r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), clamped);
+  Floats n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504088896341f)));
+  Floats r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), x);
   r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);
   Floats p = hn::Set(d, 1.991973841e-04f);
   p = hn::MulAdd(p, r, hn::Set(d, 1.394694787e-03f));
@@ -44,6 +44,16 @@ static HWY_INLINE Floats Exp(Floats x) {
   p = hn::MulAdd(p, r, hn::Set(d, 1.666666716e-01f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
   p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), hn::Set(d, 1.0f));
+  return {p, n};
+}
+
+static HWY_INLINE Floats Exp(Floats x) {
+  const FloatTag d;
+  const hn::RebindToSigned<FloatTag> di;
+  // Beyond this the result is infinity.
+  const Floats high = hn::Set(d, 88.7228394f);
+  Floats clamped = hn::Min(hn::Max(x, hn::Set(d, -104.0f)), hn::Set(d, 89.0f));
+  auto [p, n] = SplitExp(clamped);
   // Two factors, so that results near the ends of the range do not overflow on the way or lose their subnormals.
   auto whole = hn::ConvertTo(di, n);
   auto half = hn::ShiftRight<1>(whole);

@@ -87,16 +87,7 @@ HWY_INLINE Floats ExpOfNegative(Floats x) {
   const hn::RebindToSigned<FloatTag> di;
   const Floats low = hn::Set(d, -87.3f);
   Floats clamped = hn::Max(x, low);
-  Floats n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504088896341f)));
-  Floats r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), clamped);
-  r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);
-  Floats p = hn::Set(d, 1.991973841e-04f);
-  p = hn::MulAdd(p, r, hn::Set(d, 1.394694787e-03f));
-  p = hn::MulAdd(p, r, hn::Set(d, 8.333262056e-03f));
-  p = hn::MulAdd(p, r, hn::Set(d, 4.166625813e-02f));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.666666716e-01f));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
-  p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), hn::Set(d, 1.0f));
+  auto [p, n] = SplitExp(clamped);
   return hn::IfThenZeroElse(hn::Lt(x, low), hn::Mul(p, PowerOfTwo(hn::ConvertTo(di, n))));
 }
 

@@ -1,5 +1,8 @@
 #include "doctor/patient.h"
 
+#include <algorithm>
+#include <thread>
+
 #include "base/error.h"
 #include "doctor/check_inference.h"
 #include "onnx/upgrade/upgrade.h"
@@ -10,6 +13,7 @@ namespace {
 
 // What one look at a model may spend on running it with made-up inputs.
 constexpr double kGeneratedBudgetMs = 250;
+constexpr int kMostThreads = 8;  // for looking at weights: more wait for memory
 constexpr int64_t kLargestFolded = int64_t{1} << 20;
 
 // Whether inference has something to stand on; that shapes are missing does not keep it from finding them.
@@ -108,6 +112,11 @@ const std::vector<TrialNumbers>& Patient::numbers() const {
   if (!numbers_)
     numbers_ = trials().empty() ? std::vector<TrialNumbers>{} : RunTrials(*session(), trials(), kGeneratedBudgetMs);
   return *numbers_;
+}
+
+Numbers Patient::CountConstant(const Tensor& tensor) const {
+  if (!pool_) pool_.emplace(std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMostThreads));
+  return Count(tensor, &*pool_);
 }
 
 }  // namespace ferry

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "doctor/doctor.h"
 #include "doctor/targets.h"
 #include "doctor/trials.h"
@@ -46,6 +47,8 @@ class Patient {
   const std::vector<Trial>& trials() const;
   // Numbers of every value of the main graph, trial by trial.
   const std::vector<TrialNumbers>& numbers() const;
+  // The numbers of a weight or another constant.
+  Numbers CountConstant(const Tensor& tensor) const;
 
  private:
   const Model& model_;
@@ -57,6 +60,7 @@ class Patient {
   mutable std::string why_no_session_;
   mutable std::optional<std::vector<Trial>> trials_;
   mutable std::optional<std::vector<TrialNumbers>> numbers_;
+  mutable std::optional<ThreadPool> pool_;
 };
 
 }  // namespace ferry

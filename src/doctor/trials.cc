@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
-#include <limits>
 
 #include "base/directory.h"
 #include "base/error.h"
@@ -14,11 +12,6 @@
 
 namespace ferry {
 namespace {
-
-constexpr double kFloat16Overflow = 65520;  // the first magnitude that rounds to infinity
-constexpr double kFloat16Vanish = 0x1p-25;  // at or below this a number rounds to 0
-constexpr double kBFloat16Vanish = 0x1p-134;
-constexpr double kMask = -1e30;
 
 Tensor Filled(const Tensor& like, float number) {
   Tensor floats(DType::kFloat, like.shape());
@@ -161,53 +154,6 @@ std::vector<Trial> GatherTrials(const Session& session, const std::vector<std::s
     trials.push_back({"ones", WithFloatsSet(random, 1), {}, false, true});
   }
   return trials;
-}
-
-Numbers Count(const Tensor& tensor) {
-  Numbers numbers{.count = tensor.size()};
-  double least = std::numeric_limits<double>::infinity(), largest = -least, smallest = least;
-  for (double number : ToDoubles(tensor)) {
-    double magnitude = std::fabs(number);
-    if (!std::isfinite(number)) {
-      (std::isnan(number) ? numbers.nans : numbers.infinities) += 1;
-      continue;
-    }
-    least = std::min(least, number);
-    largest = std::max(largest, number);
-    if (magnitude == 0) continue;
-    smallest = std::min(smallest, magnitude);
-    numbers.above_float16 += magnitude >= kFloat16Overflow;
-    numbers.below_float16 += magnitude <= kFloat16Vanish;
-    numbers.below_bfloat16 += magnitude <= kBFloat16Vanish;
-    numbers.masks += number <= kMask;
-  }
-  if (least <= largest) numbers.least = least, numbers.largest = largest;
-  if (std::isfinite(smallest)) numbers.smallest = smallest;
-  return numbers;
-}
-
-bool FitsFloat16(const Tensor& tensor) {
-  if (tensor.dtype() != DType::kFloat || !tensor.IsAligned(sizeof(float))) {
-    Numbers numbers = Count(tensor);
-    return numbers.nans + numbers.infinities + numbers.above_float16 + numbers.below_float16 == 0;
-  }
-  // Magnitudes of floats are in the order of their bits: two integers per element are all that is needed.
-  const std::byte* data = tensor.raw();
-  uint32_t largest = 0, smallest_less_one = UINT32_MAX;
-  for (int64_t i = 0; i < tensor.size(); ++i, data += sizeof(float)) {
-    uint32_t bits;
-    std::memcpy(&bits, data, sizeof bits);
-    bits &= 0x7fffffffu;
-    largest = std::max(largest, bits);
-    smallest_less_one = std::min(smallest_less_one, bits - 1);  // 0 becomes the largest of all
-  }
-  auto bits_of = [](float number) {
-    uint32_t bits;
-    std::memcpy(&bits, &number, sizeof bits);
-    return bits;
-  };
-  return largest < bits_of(static_cast<float>(kFloat16Overflow)) &&
-         smallest_less_one >= bits_of(static_cast<float>(kFloat16Vanish));
 }
 
 std::vector<TrialNumbers> RunTrials(const Session& session, const std::vector<Trial>& trials, double budget_ms) {

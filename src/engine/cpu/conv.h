@@ -34,6 +34,12 @@ std::unique_ptr<ConvAlgorithm> MakeWinogradConv(const Tensor& weight, const Imag
                                                 WeightCache& cache);
 bool FitsWinograd(const ImageConvPlan& plan);
 
+// How many blocks of at most `most` tiles to cut, as many for each thread where there are enough.
+inline int64_t EvenBlocks(int64_t tiles, int64_t most, int64_t threads) {
+  int64_t blocks = (tiles + most - 1) / most, even = (blocks + threads - 1) / threads * threads;
+  return blocks > 1 && even <= tiles ? even : blocks;
+}
+
 // Pieces of this many multiply-adds keep every thread busy for some ten microseconds.
 inline constexpr int64_t kConvPieceWork = 1 << 20;
 

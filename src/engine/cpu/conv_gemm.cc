@@ -156,18 +156,19 @@ class GemmConv final : public ConvAlgorithm {
   void ForBlocks(const ConvCall& call, int64_t first_row, int64_t rows, const Body& body) const {
     const ConvPlan& conv = call.plan.conv;
     int64_t units = conv.groups > 1 ? conv.groups : (conv.features + kPanelWidth - 1) / kPanelWidth;
-    int64_t block_rows = 9 * kernels_.best_rows;
-    int64_t row_blocks = (rows + block_rows - 1) / block_rows, parts = 1;
-    int64_t wanted = 4 * call.threads(), work = rows * conv.depth() * conv.features;
-    if (call.threads() > 1 && row_blocks < wanted)
+    int64_t threads = call.threads(), tile_rows = kernels_.best_rows, tiles = (rows + tile_rows - 1) / tile_rows;
+    int64_t row_blocks = EvenBlocks(tiles, 9, threads), parts = 1;
+    int64_t wanted = 4 * threads, work = rows * conv.depth() * conv.features;
+    if (threads > 1 && row_blocks < wanted)
       parts = std::clamp<int64_t>((wanted + row_blocks - 1) / row_blocks, 1, units);
     int64_t items = row_blocks * parts;
     int64_t grain = std::max<int64_t>(1, items * (kConvPieceWork / 4) / std::max<int64_t>(1, work));
     call.context.ParallelFor(items, grain, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
-        int64_t row = item / parts * block_rows, part = item % parts;
-        body(
-            Block{first_row + row, std::min(block_rows, rows - row), units * part / parts, units * (part + 1) / parts});
+        int64_t block = item / parts, part = item % parts;
+        int64_t row = tiles * block / row_blocks * tile_rows;
+        int64_t last = std::min(rows, tiles * (block + 1) / row_blocks * tile_rows);
+        body(Block{first_row + row, last - row, units * part / parts, units * (part + 1) / parts});
       }
     });
   }

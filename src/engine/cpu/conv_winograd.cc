@@ -54,16 +54,15 @@ class Winograd final : public ConvAlgorithm {
   void Run(const ConvCall& call) const override {
     Grid grid(call.plan, kernels_.outputs);
     const ConvPlan& conv = call.plan.conv;
-    int64_t panels = (conv.features + kPanelWidth - 1) / kPanelWidth, block = BlockTiles(conv, grid.tiles);
-    int64_t blocks = (grid.tiles + block - 1) / block, chunks = 1;
+    int64_t panels = (conv.features + kPanelWidth - 1) / kPanelWidth,
+            blocks = TileBlocks(conv, grid.tiles, call.threads());
     // Few tiles: threads share the columns, each with its own transformed input.
-    if (call.threads() > 1 && blocks < 2 * call.threads())
-      chunks = std::clamp<int64_t>((2 * call.threads() + blocks - 1) / blocks, 1, std::max<int64_t>(1, panels / 2));
+    int64_t chunks = blocks > 1 || call.threads() == 1 ? 1 : std::clamp<int64_t>(panels / 2, 1, 2 * call.threads());
     call.context.ParallelFor(blocks * chunks, 1, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
-        int64_t first = item / chunks * block, chunk = item % chunks;
-        RunTiles(call, grid, first, std::min(block, grid.tiles - first), panels * chunk / chunks,
-                 panels * (chunk + 1) / chunks);
+        int64_t block = item / chunks, chunk = item % chunks;
+        int64_t first = grid.tiles * block / blocks, last = grid.tiles * (block + 1) / blocks;
+        RunTiles(call, grid, first, last - first, panels * chunk / chunks, panels * (chunk + 1) / chunks);
       }
     });
   }
@@ -79,14 +78,13 @@ class Winograd final : public ConvAlgorithm {
 
   // Transformed inputs and products of a block of tiles should stay in the second-level cache, but every load of the
   // weights should serve a few tiles of rows.
-  int64_t BlockTiles(const ConvPlan& conv, int64_t tiles) const {
+  int64_t TileBlocks(const ConvPlan& conv, int64_t tiles, int64_t threads) const {
     constexpr int64_t kCache = 384 * 1024;
-    int64_t rows = BestGemmKernels().best_rows;
+    int64_t rows = BestGemmKernels().best_rows, least = std::max<int64_t>(rows, 12 / rows * rows);
     int64_t fit = kCache / (kernels_.positions * (conv.channels + conv.features) * 4) / rows * rows;
-    fit = std::clamp(fit, std::max<int64_t>(rows, 12 / rows * rows), 4 * rows);
-    int64_t blocks = (tiles + fit - 1) / fit;
-    int64_t even = (tiles + blocks - 1) / blocks;
-    return std::min(tiles, (even + rows - 1) / rows * rows);
+    fit = std::clamp(fit, least, 4 * rows);
+    if (tiles < least * threads) return std::max<int64_t>(1, tiles / (2 * fit));
+    return std::max(threads, (tiles / fit + threads / 2) / threads * threads);
   }
 
   void RunTiles(const ConvCall& call, const Grid& grid, int64_t first, int64_t count, int64_t first_panel,

@@ -110,13 +110,13 @@ const std::vector<Trial>& Patient::trials() const {
 
 const std::vector<TrialNumbers>& Patient::numbers() const {
   if (!numbers_)
-    numbers_ = trials().empty() ? std::vector<TrialNumbers>{} : RunTrials(*session(), trials(), kGeneratedBudgetMs);
+    numbers_ = trials().empty() ? std::vector<TrialNumbers>{} : RunTrials(*session(), trials(), kGeneratedBudgetMs, pool());
   return *numbers_;
 }
 
-Numbers Patient::CountConstant(const Tensor& tensor) const {
+ThreadPool& Patient::pool() const {
   if (!pool_) pool_.emplace(std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMostThreads));
-  return Count(tensor, &*pool_);
+  return *pool_;
 }
 
 }  // namespace ferry

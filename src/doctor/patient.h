@@ -47,8 +47,8 @@ class Patient {
   const std::vector<Trial>& trials() const;
   // Numbers of every value of the main graph, trial by trial.
   const std::vector<TrialNumbers>& numbers() const;
-  // The numbers of a weight or another constant.
-  Numbers CountConstant(const Tensor& tensor) const;
+  // For looking at many elements.
+  ThreadPool& pool() const;
 
  private:
   const Model& model_;

@@ -30,7 +30,9 @@ struct TrialNumbers {
   std::map<std::string, double> clipped;  // for the output of each QuantizeLinear: the share of elements cut off
 };
 
-// Runs the model on every trial. A trial that fails is left out. Generated ones end when `budget_ms` is used up.
-std::vector<TrialNumbers> RunTrials(const Session& session, const std::vector<Trial>& trials, double budget_ms);
+// Runs the model on every trial. A trial that fails is left out. Generated ones end when the next would be likely to go
+// beyond `budget_ms`; the first is always run.
+std::vector<TrialNumbers> RunTrials(const Session& session, const std::vector<Trial>& trials, double budget_ms,
+                                    ThreadPool& pool);
 
 }  // namespace ferry

@@ -55,7 +55,7 @@ bool IsWide(DType type) { return type == DType::kFloat || type == DType::kDouble
 void LookAtWeights(const Patient& patient, FindingList& findings) {
   for (const StoredTensor& tensor : patient.model().graph.initializers)
     if (IsWide(tensor.dtype) && tensor.tensor.defined())
-      Judge({.value = tensor.name}, patient.CountConstant(tensor.tensor), nullptr, findings);
+      Judge({.value = tensor.name}, Count(tensor.tensor, &patient.pool()), nullptr, findings);
 }
 
 // Only where the trouble begins: a node all of whose inputs were in range.

@@ -20,7 +20,7 @@ class RunReader {
     if (auto it = constants_.find(name); it != constants_.end()) return &it->second;
     const Tensor* constant = name.empty() ? nullptr : patient_.ConstantOf(name);
     if (!constant || !IsFloating(constant->dtype())) return nullptr;
-    return &constants_.emplace(name, patient_.CountConstant(*constant)).first->second;
+    return &constants_.emplace(name, Count(*constant, &patient_.pool())).first->second;
   }
 
  private:

@@ -10,6 +10,8 @@ constexpr int kTileVectors = 2;
 constexpr int kTileRows = kRegisters == 32 ? 14 : 6;
 // Tiles of a single vector have registers for more rows, which hide the latency of additions.
 constexpr int kNarrowTileRows = kTileRows < 8 ? 8 : kTileRows;
+// Half a panel at the end goes together with the panel before it where that is one tile.
+constexpr int kEndVectors = kPanelVectors == kTileVectors ? 3 : 0, kEndRows = 4;
 
 struct Tile {
   const float* const* rows;
@@ -18,7 +20,7 @@ struct Tile {
   int64_t offset;
   const float* b;        // first vector of this tile's columns
   int64_t panel_stride;  // from one panel to the next
-  const char* ahead;     // what to fetch of the panel that comes next, and how many bytes of it for each depth
+  const char* ahead;     // what to fetch of the panels that come next, and how many bytes of it at a time
   int64_t ahead_step;
   float* c;
   int64_t c_stride;
@@ -31,32 +33,73 @@ struct Tile {
   bool continues;  // C holds the sum over the depths before these
 };
 
+#define FERRY_INLINE __attribute__((always_inline))
+
+// Loops over constants: indices that are known from the start keep arrays in registers.
+template <int kFrom, int kTo, class Body>
+HWY_INLINE void Unroll(const Body& body) {
+  if constexpr (kFrom < kTo) {
+    body.template operator()<kFrom>();
+    Unroll<kFrom + 1, kTo>(body);
+  }
+}
+
+// Depths between two looks ahead.
+constexpr int kUnrolled = 4;
+constexpr int64_t kCacheLine = 64;
+
+// sum += a · b. Compilers that may choose mix the sums of several steps, for which there are not enough registers.
+HWY_INLINE void AddProduct(Floats a, Floats b, Floats& sum) {
+#if HWY_TARGET == HWY_AVX2
+  asm volatile("vfmadd231ps %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "x"(b.raw));
+#else
+  sum = hn::MulAdd(a, b, sum);
+#endif
+}
+
 template <int kRows, int kVectors>
-HWY_INLINE void Accumulate(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
+HWY_INLINE void Step(const float* const (&a)[kRows], int64_t k, const float* b, int64_t panel_stride,
+                     Floats (&acc)[kRows][kVectors]) {
   const FloatTag d;
-  constexpr int kPanels = (kVectors + kPanelVectors - 1) / kPanelVectors;
-  const float* HWY_RESTRICT b[kPanels];
-  HWY_UNROLL(2) for (int p = 0; p < kPanels; ++p) b[p] = tile.b + p * tile.panel_stride;
+  Floats column[kVectors];
+  Unroll<0, kVectors>([&]<int v>() FERRY_INLINE {
+    column[v] = hn::LoadU(d, b + v / kPanelVectors * panel_stride + v % kPanelVectors * static_cast<int>(kLanes));
+  });
+  Unroll<0, kRows>([&]<int i>() FERRY_INLINE {
+    const Floats element = hn::Set(d, a[i][k]);
+    Unroll<0, kVectors>([&]<int v>() FERRY_INLINE { AddProduct(element, column[v], acc[i][v]); });
+  });
+}
+
+template <int kRows, int kVectors>
+HWY_INLINE void Copy(const Floats (&from)[kRows][kVectors], Floats (&to)[kRows][kVectors]) {
+  Unroll<0, kRows>([&]<int i>()
+                       FERRY_INLINE { Unroll<0, kVectors>([&]<int v>() FERRY_INLINE { to[i][v] = from[i][v]; }); });
+}
+
+template <int kRows, int kVectors>
+HWY_INLINE void Accumulate(const Tile& tile, Floats (&sums)[kRows][kVectors]) {
+  Floats acc[kRows][kVectors];
+  Copy(sums, acc);
+  const float* b = tile.b;
   const char* ahead = tile.ahead;
   for (int64_t tap = 0; tap < tile.taps; ++tap) {
-    const float* HWY_RESTRICT a[kRows];
-    HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) a[i] = tile.rows[tap * tile.row_count + i] + tile.offset;
-    for (int64_t k = 0; k < tile.depth; ++k) {
-      Floats column[kVectors];
-      HWY_UNROLL(4)
-      for (int v = 0; v < kVectors; ++v)
-        column[v] = hn::LoadU(d, b[v / kPanelVectors] + v % kPanelVectors * static_cast<int>(kLanes));
-      HWY_UNROLL(2) for (int p = 0; p < kPanels; ++p) b[p] += ferry::kPanelWidth;
+    const float* a[kRows];
+    Unroll<0, kRows>([&]<int i>() FERRY_INLINE { a[i] = tile.rows[tap * tile.row_count + i] + tile.offset; });
+    int64_t k = 0;
+    for (; k + kUnrolled <= tile.depth; k += kUnrolled, b += kUnrolled * ferry::kPanelWidth) {
       if constexpr (kVectors > 1) {
         __builtin_prefetch(ahead, 0, 2);
+        if (tile.ahead_step > kCacheLine) __builtin_prefetch(ahead + kCacheLine, 0, 2);
         ahead += tile.ahead_step;
       }
-      HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) {
-        Floats element = hn::Set(d, a[i][k]);
-        HWY_UNROLL(4) for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::MulAdd(element, column[v], acc[i][v]);
-      }
+      Unroll<0, kUnrolled>([&]<int j>() FERRY_INLINE {
+        Step<kRows, kVectors>(a, k + j, b + j * ferry::kPanelWidth, tile.panel_stride, acc);
+      });
     }
+    for (; k < tile.depth; ++k, b += ferry::kPanelWidth) Step<kRows, kVectors>(a, k, b, tile.panel_stride, acc);
   }
+  Copy(acc, sums);
 }
 
 // All columns of the tile are there.
@@ -188,24 +231,51 @@ struct DepthRange {
   bool continues;  // C holds what comes before
 };
 
+// Panels of this size stay in the second-level cache, beside the rows of A that pass by.
+constexpr int64_t kStripBytes = 208 * 1024;
+
 // With few rows a tile takes more columns: more sums at once hide the latency of each.
 constexpr int kWideVectors = 4;
 constexpr int kWideRows = 2;
 
 void RunColumns(int rows, int64_t vectors, const Tile& tile) {
-  if (vectors > 2) return rows == 1 ? RunTile<1, kWideVectors>(tile) : RunTile<2, kWideVectors>(tile);
+  if (vectors == kWideVectors) return rows == 1 ? RunTile<1, kWideVectors>(tile) : RunTile<2, kWideVectors>(tile);
+  if constexpr (kEndVectors > 0) {
+    if (vectors == kEndVectors) {
+      if (rows == 4) return RunTile<4, kEndVectors>(tile);
+      if (rows == 3) return RunTile<3, kEndVectors>(tile);
+      return rows == 2 ? RunTile<2, kEndVectors>(tile) : RunTile<1, kEndVectors>(tile);
+    }
+  }
   if (vectors == 2) return RunRows<2>(rows, tile);
   RunRows<1>(rows, tile);
 }
 
-// All columns of a few rows, or of many.
-void RunBlock(const GatheredGemm& gemm, const DepthRange& range, int64_t first_row, int64_t row_count) {
+// Columns [first, last) of B, which stay in the cache while all rows pass by, and what comes after them.
+struct Strip {
+  int64_t first, last;
+  const float* next;  // null: nothing
+  int64_t most_rows;  // of a tile
+
+  int64_t padded() const { return (last + ferry::kPanelWidth - 1) / ferry::kPanelWidth * ferry::kPanelWidth; }
+  // Vectors of the tile that begins at `column`.
+  int64_t Vectors(int64_t column, int64_t rows) const {
+    constexpr int64_t kStep = static_cast<int64_t>(kLanes);
+    if (last - column <= kStep) return 1;
+    if (most_rows == kEndRows) return kEndVectors;
+    const int64_t there = (padded() - column) / kStep;
+    if (rows <= kWideRows && there >= kWideVectors) return kWideVectors;
+    return there < kTileVectors ? there : kTileVectors;
+  }
+};
+
+// The next strip is fetched evenly meanwhile: weights mostly come from memory.
+void RunStrip(const GatheredGemm& gemm, const DepthRange& range, const Strip& strip) {
   const GemmEpilogue& epilogue = gemm.epilogue;
   const bool unfinished = range.first + range.count < range.total;
   const bool second_pass = !unfinished && !IsLimit(epilogue.activation.kind);
   const bool residual_now = epilogue.residual && !unfinished && !(second_pass && epilogue.activate_first);
   const int64_t panel_stride = range.total * ferry::kPanelWidth;
-  const int64_t padded = (gemm.columns + ferry::kPanelWidth - 1) / ferry::kPanelWidth * ferry::kPanelWidth;
   Tile tile{};
   tile.row_count = gemm.row_count;
   tile.taps = gemm.taps;
@@ -217,45 +287,50 @@ void RunBlock(const GatheredGemm& gemm, const DepthRange& range, int64_t first_r
   tile.activate_first = epilogue.activate_first;
   tile.continues = range.continues;
   if (!second_pass && !unfinished) tile.activation = epilogue.activation;
-  int64_t step = 0;
-  for (int64_t column = 0; column < gemm.columns; column += step) {
-    int64_t vectors = (padded - column) / static_cast<int64_t>(kLanes);
-    if (row_count <= kWideRows && vectors >= kWideVectors)
-      vectors = kWideVectors;
-    else if (vectors > kTileVectors)
-      vectors = kTileVectors;
-    step = vectors * static_cast<int64_t>(kLanes);
-    tile.columns = gemm.columns - column < step ? gemm.columns - column : step;
-    tile.b = gemm.packed + column / ferry::kPanelWidth * panel_stride + range.first * ferry::kPanelWidth +
-             column % ferry::kPanelWidth;
-    tile.bias = epilogue.bias && !unfinished ? epilogue.bias + column : nullptr;
-    if (tile.columns <= static_cast<int64_t>(kLanes)) vectors = 1;
-    // Tiles of nearly equal height. The next panel is fetched evenly meanwhile: weights mostly come from memory.
-    const int64_t most_rows = vectors == 1 ? kNarrowTileRows : kTileRows,
-                  tiles = (row_count + most_rows - 1) / most_rows;
-    tile.ahead = reinterpret_cast<const char*>(tile.b + panel_stride);
-    tile.ahead_step = static_cast<int64_t>(sizeof(float)) * ferry::kPanelWidth / tiles;
-    for (int64_t index = 0, row = first_row; index < tiles; ++index) {
-      const int64_t rows = row_count / tiles + (index < row_count % tiles);
-      tile.rows = gemm.rows + row;
+  // Tiles of nearly equal height.
+  const int64_t tiles = (gemm.row_count + strip.most_rows - 1) / strip.most_rows;
+  const int64_t share = static_cast<int64_t>(sizeof(float)) * ferry::kPanelWidth * range.count / tiles;
+  if (strip.next) tile.ahead_step = share * kUnrolled / (range.count > 0 ? range.count : 1);
+  for (int64_t index = 0, row = 0; index < tiles; ++index) {
+    const int64_t rows = gemm.row_count / tiles + (index < gemm.row_count % tiles);
+    tile.rows = gemm.rows + row;
+    for (int64_t column = strip.first, vectors; column < strip.last; column += vectors * static_cast<int64_t>(kLanes)) {
+      vectors = strip.Vectors(column, rows);
+      const int64_t width = vectors * static_cast<int64_t>(kLanes);
+      tile.columns = strip.last - column < width ? strip.last - column : width;
+      tile.b = gemm.packed + column / ferry::kPanelWidth * panel_stride + range.first * ferry::kPanelWidth +
+               column % ferry::kPanelWidth;
+      const float* next = strip.next ? strip.next + (column - strip.first) / ferry::kPanelWidth * panel_stride : tile.b;
+      tile.ahead = reinterpret_cast<const char*>(next) + (strip.next ? share * index : 0);
+      tile.bias = epilogue.bias && !unfinished ? epilogue.bias + column : nullptr;
       tile.c = gemm.c + row * gemm.c_stride + column;
       tile.residual = residual_now ? epilogue.residual + row * epilogue.residual_stride + column : nullptr;
       RunColumns(static_cast<int>(rows), vectors, tile);
-      if (second_pass) ActivateRows(gemm, row, rows, column, tile.columns);
-      tile.ahead += tile.ahead_step * range.count;
-      row += rows;
     }
+    if (second_pass) ActivateRows(gemm, row, rows, strip.first, strip.last - strip.first);
+    row += rows;
   }
 }
 
-// Where all of B stays in the second-level cache, rows go outside: results are then written from left to right.
 void RunPanels(const GatheredGemm& gemm, const DepthRange& range) {
   if (gemm.row_count == 0) return;
-  constexpr int64_t kSmall = 48 * 1024;
-  if (range.count * gemm.columns > kSmall) return RunBlock(gemm, range, 0, gemm.row_count);
-  const int64_t rows = gemm.columns <= static_cast<int64_t>(kLanes) ? kNarrowTileRows : kTileRows;
-  for (int64_t row = 0; row < gemm.row_count; row += rows)
-    RunBlock(gemm, range, row, gemm.row_count - row < rows ? gemm.row_count - row : rows);
+  constexpr int64_t kWidth = ferry::kPanelWidth, kStep = static_cast<int64_t>(kLanes);
+  const int64_t panel_bytes = static_cast<int64_t>(sizeof(float)) * kWidth * range.count;
+  // Two or three tiles of rows: a panel is soon done with.
+  const bool single = gemm.row_count > kTileRows && gemm.row_count <= 3 * kTileRows;
+  const int64_t fit =
+      panel_bytes < kStripBytes && !single ? kStripBytes / (panel_bytes > 0 ? panel_bytes : 1) * kWidth : kWidth;
+  const int64_t rest = gemm.columns % kWidth;
+  const bool odd_end = kEndVectors > 0 && gemm.columns > kWidth && rest > 0 && rest <= kStep;
+  const int64_t end = odd_end ? gemm.columns - rest - kWidth : gemm.columns;
+  auto at = [&](int64_t column, int64_t depth) { return gemm.packed + column * range.total + depth * kWidth; };
+  const float* next_depth = range.first + range.count < range.total ? at(0, range.first + range.count) : nullptr;
+  for (int64_t column = 0; column < end; column += fit) {
+    const int64_t last = end - column < fit ? end : column + fit;
+    const int64_t most_rows = last - column <= kStep ? kNarrowTileRows : kTileRows;
+    RunStrip(gemm, range, {column, last, last < gemm.columns ? at(last, range.first) : next_depth, most_rows});
+  }
+  if (odd_end) RunStrip(gemm, range, {end, gemm.columns, next_depth, kEndRows});
 }
 
 void Gathered(const GatheredGemm& gemm) {
@@ -265,9 +340,7 @@ void Gathered(const GatheredGemm& gemm) {
 
 void Plain(const float* a, int64_t a_stride, int64_t rows, int64_t depth, const float* packed, int64_t columns,
            float* c, int64_t c_stride, const GemmEpilogue& epilogue) {
-  // A block of A stays in the second-level cache while all panels of B pass by; the part of a panel that a tile reads
-  // stays in the first-level cache while the rows of the block pass by.
-  constexpr int64_t kBlockRows = 192 / kTileRows * kTileRows, kBlockDepth = 320;
+  constexpr int64_t kBlockRows = 480 / kTileRows * kTileRows, kBlockDepth = 1600;
   const float* pointers[kBlockRows];
   // C takes the sums of each block, so that a residual in its place must be the first of them.
   const bool sum_in_place = epilogue.residual && epilogue.residual == c;

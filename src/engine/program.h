@@ -75,6 +75,9 @@ class Program {
   // Inputs by position, those captured from outside last; results in the order they were asked for.
   std::vector<Value> Run(std::span<const Value> inputs, const RunServices& services, const RunExtras& extras = {}) const;
 
+  // Holds the graph whose nodes the steps speak of, where nobody else does.
+  void Keep(std::shared_ptr<const Graph> graph) { graph_ = std::move(graph); }
+
   size_t arena_bytes() const { return arena_bytes_; }
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<Slot>& slots() const { return slots_; }
@@ -92,6 +95,7 @@ class Program {
   void KeepInPlace(const Step& step, Frame& frame) const;
   std::vector<Value> CollectResults(Frame& frame, std::vector<Tensor> placed, const PlaceResult* place) const;
 
+  std::shared_ptr<const Graph> graph_;
   std::vector<Slot> slots_;
   std::vector<Step> steps_;
   std::vector<int> input_slots_;  // -1: nobody reads that input

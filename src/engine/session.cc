@@ -161,13 +161,18 @@ std::shared_ptr<const Program> Session::Shared::Build(const std::vector<const Na
   infer.on_error = [](const Node&, const Error&) {};
   const Graph& chosen = FastGraphMakes(results) ? fast_graph : graph;
   GraphFacts facts = InferGraph(chosen, known, infer);
+  std::shared_ptr<const Graph> special;
+  if (&chosen == &fast_graph && results == NamesOf(model.graph.outputs)) special = Specialize(chosen, known, facts);
   for (const std::string& name : results) {
     if (facts.Find(name)) continue;
     std::vector<std::string> there;
     for (const auto& value : facts.values) there.push_back(value.first);
     FailUnknownName("value", name, there);
   }
-  return BuildProgram({chosen, facts, std::move(names), results, *provider, weights});
+  std::unique_ptr<Program> program =
+      BuildProgram({special ? *special : chosen, facts, std::move(names), results, *provider, weights});
+  program->Keep(std::move(special));
+  return program;
 }
 
 std::shared_ptr<const Program> Session::Shared::ProgramFor(const std::vector<const NamedValue*>& given,

@@ -18,14 +18,18 @@ class WeightCache {
   std::shared_ptr<const T> Get(const Tensor& weight, const std::string& form, const Make& make) {
     std::string key = Cat(form, "@", reinterpret_cast<uintptr_t>(weight.raw()), weight.shape());
     std::lock_guard lock(mutex_);
-    std::shared_ptr<const void>& held = made_[key];
-    if (!held) held = std::make_shared<const T>(make());
-    return std::static_pointer_cast<const T>(held);
+    Entry& entry = made_[key];
+    if (!entry.held) entry = {weight, std::make_shared<const T>(make())};
+    return std::static_pointer_cast<const T>(entry.held);
   }
 
  private:
+  struct Entry {
+    Tensor weight;  // kept, so that its address stands for it alone
+    std::shared_ptr<const void> held;
+  };
   std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<const void>> made_;
+  std::unordered_map<std::string, Entry> made_;
 };
 
 }  // namespace ferry

@@ -21,7 +21,10 @@ GraphEditor::GraphEditor(Graph& graph) : graph_(graph), removed_(graph.nodes.siz
   for (const ValueInfo& output : graph.outputs) ++other_uses_[output.name];
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Link(i);
-    for (const std::string& name : CapturedNames(graph.nodes[i])) ++other_uses_[name];
+    for (const std::string& name : CapturedNames(graph.nodes[i])) {
+      ++other_uses_[name];
+      taken_[name] = true;
+    }
     ForEachSubgraph(graph.nodes[i], [&](const Graph& body) {
       ForEachGraph(body, [&](const Graph& inner) {
         for (const Node& node : inner.nodes)

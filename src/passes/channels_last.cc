@@ -35,7 +35,7 @@ bool IsElementwise(std::string_view op) {
 // Nodes are copied before they are looked at: insertions move them in memory.
 class ChannelsLast {
  public:
-  explicit ChannelsLast(Graph& graph) : editor_(graph), facts_(Infer(graph)) {}
+  ChannelsLast(Graph& graph, const FactsByName& known) : editor_(graph), facts_(Infer(graph, known)) {}
 
   bool Run() {
     size_t count = editor_.size();
@@ -49,10 +49,10 @@ class ChannelsLast {
   }
 
  private:
-  static GraphFacts Infer(const Graph& graph) {
+  static GraphFacts Infer(const Graph& graph, const FactsByName& known) {
     InferOptions options;
     options.on_error = [](const Node&, const Error&) {};
-    return InferGraph(graph, {}, options);
+    return InferGraph(graph, known, options);
   }
 
   const SymbolicShape* ShapeOf(const std::string& value) const {
@@ -378,10 +378,10 @@ class ChannelsLast {
 
 }  // namespace
 
-bool MoveChannelsLast(Graph& graph) {
+bool MoveChannelsLast(Graph& graph, const FactsByName& known) {
   bool any =
       std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.op_type == "Conv"; });
-  return any && ChannelsLast(graph).Run();
+  return any && ChannelsLast(graph, known).Run();
 }
 
 }  // namespace ferry

@@ -2,10 +2,11 @@
 // a value leaves such a region.
 #pragma once
 
-#include "graph/model.h"
+#include "ops/infer_graph.h"
 
 namespace ferry {
 
-bool MoveChannelsLast(Graph& graph);
+// `known` says what is known of inputs and of values from outside.
+bool MoveChannelsLast(Graph& graph, const FactsByName& known = {});
 
 }  // namespace ferry

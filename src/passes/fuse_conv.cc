@@ -12,10 +12,10 @@ namespace {
 
 class Fusion {
  public:
-  explicit Fusion(Graph& graph) : editor_(graph) {
+  Fusion(Graph& graph, const FactsByName& known) : editor_(graph) {
     InferOptions options;
     options.on_error = [](const Node&, const Error&) {};
-    facts_ = InferGraph(graph, {}, options);
+    facts_ = InferGraph(graph, known, options);
   }
 
   bool Run() {
@@ -96,10 +96,10 @@ class Fusion {
 
 }  // namespace
 
-bool FuseConv(Graph& graph) {
+bool FuseConv(Graph& graph, const FactsByName& known) {
   bool any =
       std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.op_type == "ImageConv"; });
-  return any && Fusion(graph).Run();
+  return any && Fusion(graph, known).Run();
 }
 
 }  // namespace ferry

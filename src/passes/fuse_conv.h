@@ -1,10 +1,11 @@
 // What follows a channels-last convolution (bias, sum with another image, activation) becomes part of its step.
 #pragma once
 
-#include "graph/model.h"
+#include "ops/infer_graph.h"
 
 namespace ferry {
 
-bool FuseConv(Graph& graph);
+// `known` says what is known of inputs and of values from outside.
+bool FuseConv(Graph& graph, const FactsByName& known = {});
 
 }  // namespace ferry

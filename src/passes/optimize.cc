@@ -1,8 +1,10 @@
 #include "passes/optimize.h"
 
+#include "graph/scopes.h"
 #include "passes/channels_last.h"
 #include "passes/fold_batch_norm.h"
 #include "passes/fold_constants.h"
+#include "passes/fold_known.h"
 #include "passes/fold_pad.h"
 #include "passes/fold_scaling.h"
 #include "passes/fuse_activation.h"
@@ -10,6 +12,9 @@
 #include "passes/fuse_conv.h"
 #include "passes/fuse_matmul.h"
 #include "passes/fuse_normalization.h"
+#include "passes/inline_branches.h"
+#include "passes/match.h"
+#include "passes/share_constants.h"
 
 namespace ferry {
 
@@ -27,39 +32,84 @@ void FoldEverywhere(Graph& graph) {
   ForEachBody(graph, FoldEverywhere);
 }
 
-void Fuse(Graph& graph, const GraphFacts& facts) {
+InferOptions Tolerant() {
+  InferOptions options;
+  options.largest_computed = 256;
+  options.on_error = [](const Node&, const Error&) {};
+  return options;
+}
+
+enum class Stage { kOnce, kForShapes };
+
+void Fuse(Graph& graph, const GraphFacts& facts, const FactsByName& known, Stage stage) {
   FuseActivation(graph, facts);
   FuseNormalization(graph, facts);
   FuseAttention(graph, facts);
   FoldPad(graph);
-  FoldBatchNorm(graph);
-  FoldScaling(graph);
-  MoveChannelsLast(graph);
-  FuseConv(graph);
+  if (stage == Stage::kOnce) {
+    FoldBatchNorm(graph);
+    FoldScaling(graph);
+  }
+  MoveChannelsLast(graph, known);
+  FuseConv(graph, known);
   FuseMatMul(graph, facts);
 }
 
-void FuseBodies(Graph& graph, const GraphFacts& facts) {
+void FuseBodies(Graph& graph, const FactsByName& around, const GraphFacts& facts, Stage stage) {
   ForEachBody(graph, [&](Graph& body) {
-    auto known = facts.bodies.find(&body);
+    auto inferred = facts.bodies.find(&body);
     GraphFacts inside;
-    if (known != facts.bodies.end()) inside.values = known->second;
-    Fuse(body, inside);
-    FuseBodies(body, facts);
+    if (inferred != facts.bodies.end()) inside.values = inferred->second;
+    FactsByName known;
+    for (const ValueInfo& input : body.inputs)
+      if (const ValueFacts* found = inside.Find(input.name)) known[input.name] = *found;
+    for (const std::string& name : CapturedNames(body))
+      if (auto found = around.find(name); found != around.end()) inside.values[name] = known[name] = found->second;
+    Fuse(body, inside, known, stage);
+    FuseBodies(body, inside.values, facts, stage);
   });
+}
+
+void FuseEverywhere(Graph& graph, const FactsByName& inputs, const GraphFacts& facts, Stage stage) {
+  // Passes keep the names of the values they leave, so what is found here stays true for all of them.
+  Fuse(graph, facts, inputs, stage);
+  FuseBodies(graph, facts.values, facts, stage);
+}
+
+bool HasPlainConv(const Graph& graph) {
+  bool found = false;
+  ForEachGraph(graph, [&](const Graph& inner) {
+    for (const Node& node : inner.nodes)
+      found |= IsStandard(node, "Conv") && node.HasInput(1) && inner.FindInitializer(node.inputs[1]);
+  });
+  return found;
 }
 
 }  // namespace
 
 void Optimize(Graph& graph) {
+  ShareConstants(graph);
   FoldEverywhere(graph);
-  // Passes keep the names of the values they leave, so what is found here stays true for all of them.
-  InferOptions options;
-  options.largest_computed = 256;
-  options.on_error = [](const Node&, const Error&) {};
-  GraphFacts facts = InferGraph(graph, {}, options);
-  Fuse(graph, facts);
-  FuseBodies(graph, facts);
+  FuseEverywhere(graph, {}, InferGraph(graph, {}, Tolerant()), Stage::kOnce);
+}
+
+std::shared_ptr<Graph> Specialize(const Graph& graph, const FactsByName& inputs, GraphFacts& facts) {
+  bool decides = false;
+  ForEachGraph(graph, [&](const Graph& inner) {
+    for (const Node& node : inner.nodes) decides |= IsStandard(node, "If");
+  });
+  if (!decides && !HasPlainConv(graph)) return nullptr;
+  auto special = std::make_shared<Graph>(CopyDeep(graph));
+  InferOptions options = Tolerant();
+  options.largest_computed = InferOptions().largest_computed;
+  do {
+    facts = InferGraph(*special, inputs, options);
+    FoldKnown(*special, facts);
+  } while (InlineBranches(*special, facts));
+  ShareConstants(*special);
+  FuseEverywhere(*special, inputs, InferGraph(*special, inputs, options), Stage::kForShapes);
+  facts = InferGraph(*special, inputs, options);
+  return special;
 }
 
 }  // namespace ferry

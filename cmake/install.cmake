@@ -1,7 +1,7 @@
 # cmake --install: the binary, both libraries, the headers, a CMake package (find_package(ferry)) and a pkg-config file.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS ferry_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS ferry_cli ferry_runtime RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS ferry ferry_shared EXPORT ferry
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

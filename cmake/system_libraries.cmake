@@ -28,8 +28,6 @@ if(FERRY_IMAGE)
   use_library(OPENJP2 openjpeg.h libopenjp2.a openjp2)
   use_library(JPEG jpeglib.h libjpeg.a jpeg)
   use_library(DEFLATE libdeflate.h libdeflate.a deflate)
-  # For this one file only: all others are the same objects with and without images.
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/image/image.cc PROPERTIES COMPILE_DEFINITIONS FERRY_IMAGE)
 endif()
 use_library(ZLIB zlib.h libz.a z)
 

@@ -29,29 +29,16 @@ bool IsJpeg2000(Bytes stream) {
 }
 bool IsPnm(Bytes stream) { return stream.size() > 2 && stream[0] == 'P' && stream[1] >= '1' && stream[1] <= '7'; }
 
-[[maybe_unused]] std::optional<Image> NotBuilt(const char* format) {
-  Fail(ErrorCode::kUnsupported, "this build cannot decode ", format,
-       " images; build with -DFERRY_IMAGE=ON to have the image codecs");
-}
-
 }  // namespace
 
 std::optional<Image> DecodeImage(Bytes stream) {
   if (StartsWith(stream, "BM")) return DecodeBmp(stream);
   if (IsPnm(stream)) return DecodePnm(stream);
-#ifdef FERRY_IMAGE
-  if (StartsWith(stream, "\xff\xd8\xff")) return DecodeJpeg(stream);
-  if (StartsWith(stream, "\x89PNG\r\n\x1a\n")) return DecodePng(stream);
-  if (StartsWith(stream, "RIFF") && StartsWith(stream, "WEBP", 8)) return DecodeWebp(stream);
-  if (IsTiff(stream)) return DecodeTiff(stream);
-  if (IsJpeg2000(stream)) return DecodeJpeg2000(stream);
-#else
-  if (StartsWith(stream, "\xff\xd8\xff")) return NotBuilt("JPEG");
-  if (StartsWith(stream, "\x89PNG\r\n\x1a\n")) return NotBuilt("PNG");
-  if (StartsWith(stream, "RIFF") && StartsWith(stream, "WEBP", 8)) return NotBuilt("WebP");
-  if (IsTiff(stream)) return NotBuilt("TIFF");
-  if (IsJpeg2000(stream)) return NotBuilt("JPEG 2000");
-#endif
+  if (StartsWith(stream, "\xff\xd8\xff")) return DecodeBy(Codec::kJpeg, stream);
+  if (StartsWith(stream, "\x89PNG\r\n\x1a\n")) return DecodeBy(Codec::kPng, stream);
+  if (StartsWith(stream, "RIFF") && StartsWith(stream, "WEBP", 8)) return DecodeBy(Codec::kWebp, stream);
+  if (IsTiff(stream)) return DecodeBy(Codec::kTiff, stream);
+  if (IsJpeg2000(stream)) return DecodeBy(Codec::kJpeg2000, stream);
   return std::nullopt;
 }
 

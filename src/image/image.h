@@ -32,6 +32,11 @@ void CheckImageSize(int64_t width, int64_t height);
 
 std::optional<Image> DecodeBmp(Bytes stream);
 std::optional<Image> DecodePnm(Bytes stream);
+
+// The formats that need a library. Programs are linked with codecs.cc, or with no_codecs.cc, which refuses them all.
+enum class Codec { kJpeg, kJpeg2000, kPng, kTiff, kWebp };
+std::optional<Image> DecodeBy(Codec codec, Bytes stream);
+
 std::optional<Image> DecodeJpeg(Bytes stream);
 std::optional<Image> DecodeJpeg2000(Bytes stream);
 std::optional<Image> DecodePng(Bytes stream);

@@ -41,6 +41,8 @@ struct WinogradKernels {
   // pixels[(outputs + 2)²], result at v + p · stride.
   void (*input)(const float* const* pixels, int64_t channels, float* v, int64_t stride);
   void (*output)(const WinogradOutput& tile);
+  // Filters of `channels` channels, each nine taps of kPanelWidth features; position p at to + p · stride.
+  void (*filter)(const float* taps, int64_t channels, float* to, int64_t stride);
 };
 
 // The kernels of one instruction set.

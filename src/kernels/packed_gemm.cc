@@ -1,8 +1,10 @@
 #include "kernels/packed_gemm.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 
-#include "kernels/isa.h"
+#include "kernels/transpose_block.h"
 
 namespace ferry {
 
@@ -16,31 +18,55 @@ int64_t PackedIndex(int64_t depth, int64_t k, int64_t n) {
 
 namespace {
 
-// Columns that lie apart are read along their length, a few cache lines of the result at a time.
-void PackColumns(const float* b, int64_t depth, int64_t filled, int64_t column_stride, float* packed) {
-  constexpr int64_t kBlock = 64;
+// Rows that lie together are read as they lie, a block of them for all panels: each page is touched once.
+void PackRows(const float* b, int64_t depth, int64_t columns, int64_t row_stride, float* packed) {
+  constexpr int64_t kBlock = 32;
   for (int64_t first = 0; first < depth; first += kBlock) {
-    int64_t last = std::min(depth, first + kBlock);
-    for (int64_t n = 0; n < filled; ++n)
-      for (int64_t k = first; k < last; ++k) packed[k * kPanelWidth + n] = b[k + n * column_stride];
+    const int64_t last = std::min(depth, first + kBlock);
+    for (int64_t n = 0; n < columns; n += kPanelWidth) {
+      const int64_t filled = std::min(kPanelWidth, columns - n);
+      float* to = packed + depth * n;
+      if (filled == kPanelWidth)
+        for (int64_t k = first; k < last; ++k)
+          std::memcpy(to + k * kPanelWidth, b + k * row_stride + n, kPanelWidth * sizeof(float));
+      else
+        for (int64_t k = first; k < last; ++k)
+          std::fill(std::copy_n(b + k * row_stride + n, filled, to + k * kPanelWidth), to + (k + 1) * kPanelWidth,
+                    0.0f);
+    }
   }
 }
 
 }  // namespace
 
+void TurnIntoPanel(const float* lines, int64_t line_stride, int64_t filled, int64_t depth, float* panel) {
+  using Block = BlockTranspose<float>;
+  constexpr int64_t kSide = Block::kSide, kBlock = 64;
+  if (filled < kPanelWidth) std::fill_n(panel, depth * kPanelWidth, 0.0f);
+  const int64_t whole_lines = filled / kSide * kSide, whole_depth = depth / kSide * kSide;
+  for (int64_t first = 0; first < whole_depth; first += kBlock)
+    for (int64_t n = 0; n < whole_lines; n += kSide)
+      for (int64_t k = first; k < std::min(whole_depth, first + kBlock); k += kSide)
+        Block::Run(reinterpret_cast<const std::byte*>(lines + n * line_stride + k), line_stride,
+                   reinterpret_cast<std::byte*>(panel + k * kPanelWidth + n), kPanelWidth);
+  for (int64_t n = 0; n < filled; ++n)
+    for (int64_t k = n < whole_lines ? whole_depth : 0; k < depth; ++k)
+      panel[k * kPanelWidth + n] = lines[n * line_stride + k];
+}
+
 void PackMatrix(const float* b, int64_t depth, int64_t columns, int64_t row_stride, int64_t column_stride,
                 float* packed) {
+  if (column_stride == 1) return PackRows(b, depth, columns, row_stride, packed);
   for (int64_t first = 0; first < columns; first += kPanelWidth, packed += depth * kPanelWidth) {
     int64_t filled = std::min(kPanelWidth, columns - first);
     const float* from = b + first * column_stride;
+    if (row_stride == 1) {
+      TurnIntoPanel(from, column_stride, filled, depth, packed);
+      continue;
+    }
     if (filled < kPanelWidth) std::fill_n(packed, depth * kPanelWidth, 0.0f);
-    if (column_stride == 1)
-      for (int64_t k = 0; k < depth; ++k) std::copy_n(from + k * row_stride, filled, packed + k * kPanelWidth);
-    else if (row_stride == 1)
-      PackColumns(from, depth, filled, column_stride, packed);
-    else
-      for (int64_t k = 0; k < depth; ++k)
-        for (int64_t n = 0; n < filled; ++n) packed[k * kPanelWidth + n] = from[k * row_stride + n * column_stride];
+    for (int64_t k = 0; k < depth; ++k)
+      for (int64_t n = 0; n < filled; ++n) packed[k * kPanelWidth + n] = from[k * row_stride + n * column_stride];
   }
 }
 

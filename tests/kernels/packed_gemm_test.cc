@@ -60,5 +60,25 @@ TEST(PackedGemm, AgreesWithPlainLoopsOnRandomShapes) {
   }
 }
 
+// Rows along memory, columns along memory, and neither: every element where PackedIndex says, zeros beside the columns.
+TEST(PackMatrix, PutsEveryElementInItsPanel) {
+  for (int64_t depth : {1, 3, 4, 31, 64, 67, 130})
+    for (int64_t columns : {1, 3, 4, 15, 16, 17, 37, 64})
+      for (auto [row_stride, column_stride] :
+           {std::pair<int64_t, int64_t>{columns + 3, 1}, {1, depth + 5}, {2, 2 * depth + 1}}) {
+        std::vector<float> b(static_cast<size_t>(depth * row_stride + columns * column_stride));
+        for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i + 1);
+        std::vector<float> expected(static_cast<size_t>(PackedSize(depth, columns)), 0.0f);
+        for (int64_t k = 0; k < depth; ++k)
+          for (int64_t n = 0; n < columns; ++n)
+            expected[static_cast<size_t>(PackedIndex(depth, k, n))] =
+                b[static_cast<size_t>(k * row_stride + n * column_stride)];
+        std::vector<float> packed(expected.size(), -1.0f);
+        PackMatrix(b.data(), depth, columns, row_stride, column_stride, packed.data());
+        ASSERT_EQ(packed, expected) << depth << " × " << columns << ", strides " << row_stride << " and "
+                                    << column_stride;
+      }
+}
+
 }  // namespace
 }  // namespace ferry

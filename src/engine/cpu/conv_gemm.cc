@@ -53,29 +53,52 @@ std::vector<TapChunk> CutTaps(const ConvPlan& conv, bool whole) {
   return chunks;
 }
 
+// A panel of features out of [feature, channel, tap] as Conv has them, to [tap · channel, feature] for the taps wanted.
+class PanelMaker {
+ public:
+  PanelMaker(const ConvPlan& conv, const std::vector<int64_t>& taps, int64_t all_taps)
+      : conv_(conv), taps_(taps), all_taps_(all_taps) {}
+
+  void Make(const float* from, int64_t filled, const TapChunk& chunk, float* panel) {
+    const int64_t channels = conv_.group_channels, line = channels * all_taps_;
+    if (all_taps_ == 1) return TurnIntoPanel(from, line, filled, channels, panel);
+    constexpr int64_t kBlock = 32;  // channels that stay in the cache between being turned and being put in order
+    turned_.resize(static_cast<size_t>(kBlock * all_taps_ * kPanelWidth));
+    for (int64_t first = 0; first < channels; first += kBlock) {
+      const int64_t count = std::min(kBlock, channels - first);
+      TurnIntoPanel(from + first * all_taps_, line, filled, count * all_taps_, turned_.data());
+      for (int64_t tap = 0; tap < chunk.count; ++tap) {
+        const float* row = turned_.data() + taps_[static_cast<size_t>(chunk.first + tap)] * kPanelWidth;
+        float* to = panel + (tap * channels + first) * kPanelWidth;
+        for (int64_t c = 0; c < count; ++c, row += all_taps_ * kPanelWidth, to += kPanelWidth)
+          std::copy_n(row, kPanelWidth, to);
+      }
+    }
+  }
+
+ private:
+  const ConvPlan& conv_;
+  const std::vector<int64_t>& taps_;
+  int64_t all_taps_;
+  std::vector<float> turned_;
+};
+
 // Panels of B[k = tap · channels + c, n = feature]. `taps` are the places of the plan's taps in the weights.
 // Groups and merged taps are read at once.
 PackedConv PackWeights(const Tensor& weight, const ConvPlan& conv, const std::vector<int64_t>& taps, bool merged) {
   PackedConv packed;
   packed.chunks = CutTaps(conv, merged || conv.groups > 1);
-  int64_t all_taps = weight.shape().CountBetween(2, weight.rank());
+  int64_t all_taps = weight.shape().CountBetween(2, weight.rank()), line = conv.group_channels * all_taps;
   int64_t size = PackedSize(conv.depth(), conv.group_features);
   packed.panels = Tensor(DType::kFloat, {conv.groups * size});
-  std::vector<float> ordered;
+  PanelMaker maker(conv, taps, all_taps);
   for (int64_t group = 0; group < conv.groups; ++group) {
-    const float* from = weight.Data<float>() + group * conv.group_features * conv.group_channels * all_taps;
-    for (const TapChunk& chunk : packed.chunks) {
-      int64_t depth = chunk.count * conv.group_channels;
-      ordered.resize(static_cast<size_t>(conv.group_features * depth));
-      float* to = ordered.data();
-      for (int64_t m = 0; m < conv.group_features; ++m, to += depth)
-        for (int64_t c = 0; c < conv.group_channels; ++c)
-          for (int64_t tap = 0; tap < chunk.count; ++tap)
-            to[tap * conv.group_channels + c] =
-                from[(m * conv.group_channels + c) * all_taps + taps[static_cast<size_t>(chunk.first + tap)]];
-      PackMatrix(ordered.data(), depth, conv.group_features, 1, depth,
-                 packed.panels.MutableData<float>() + group * size + chunk.offset);
-    }
+    const float* from = weight.Data<float>() + group * conv.group_features * line;
+    float* to = packed.panels.MutableData<float>() + group * size;
+    for (int64_t n = 0; n < conv.group_features; n += kPanelWidth)
+      for (const TapChunk& chunk : packed.chunks)
+        maker.Make(from + n * line, std::min(kPanelWidth, conv.group_features - n), chunk,
+                   to + chunk.offset + chunk.count * conv.group_channels * n);
   }
   DropPages(weight.raw(), weight.bytes());
   return packed;

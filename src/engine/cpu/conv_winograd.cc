@@ -11,36 +11,18 @@
 namespace ferry {
 namespace {
 
-// G · g · Gᵀ for the points that kernels/simd/winograd.cc uses.
-void TransformFilter(int outputs, const float* g, double* u) {
-  static constexpr double kFour[6][3] = {{1.0 / 4, 0, 0},
-                                         {-1.0 / 6, -1.0 / 6, -1.0 / 6},
-                                         {-1.0 / 6, 1.0 / 6, -1.0 / 6},
-                                         {1.0 / 24, 1.0 / 12, 1.0 / 6},
-                                         {1.0 / 24, -1.0 / 12, 1.0 / 6},
-                                         {0, 0, 1}};
-  static constexpr double kTwo[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
-  const double(*points)[3] = outputs == 4 ? kFour : kTwo;
-  int size = outputs + 2;
-  for (int i = 0; i < size; ++i)
-    for (int j = 0; j < size; ++j) {
-      double sum = 0;
-      for (int a = 0; a < 3; ++a)
-        for (int b = 0; b < 3; ++b) sum += points[i][a] * points[j][b] * static_cast<double>(g[a * 3 + b]);
-      u[i * size + j] = sum;
-    }
-}
-
-Tensor TransformWeights(const Tensor& weight, const ConvPlan& conv, int outputs) {
-  int64_t positions = (outputs + 2) * (outputs + 2), size = PackedSize(conv.channels, conv.features);
-  Tensor packed = Tensor::Zeros(DType::kFloat, {positions * size});
-  float* to = packed.MutableData<float>();
-  double u[kMostWinogradPositions];
-  for (int64_t m = 0; m < conv.features; ++m)
-    for (int64_t c = 0; c < conv.channels; ++c) {
-      TransformFilter(outputs, weight.Data<float>() + (m * conv.channels + c) * 9, u);
-      int64_t at = PackedIndex(conv.channels, c, m);
-      for (int64_t p = 0; p < positions; ++p) to[p * size + at] = static_cast<float>(u[p]);
+// The transformed filters as panels, one set per position of a tile.
+Tensor TransformWeights(const Tensor& weight, const ConvPlan& conv, const WinogradKernels& kernels) {
+  constexpr int64_t kTaps = 9, kBlock = 16;  // channels at a time
+  int64_t size = PackedSize(conv.channels, conv.features), line = conv.channels * kTaps;
+  Tensor packed(DType::kFloat, {kernels.positions * size});
+  alignas(64) float turned[kBlock * kTaps * kPanelWidth];
+  for (int64_t m = 0; m < conv.features; m += kPanelWidth)
+    for (int64_t c = 0; c < conv.channels; c += kBlock) {
+      int64_t count = std::min(kBlock, conv.channels - c);
+      TurnIntoPanel(weight.Data<float>() + m * line + c * kTaps, line, std::min(kPanelWidth, conv.features - m),
+                    count * kTaps, turned);
+      kernels.filter(turned, count, packed.MutableData<float>() + conv.channels * m + c * kPanelWidth, size);
     }
   DropPages(weight.raw(), weight.bytes());
   return packed;
@@ -158,11 +140,10 @@ bool FitsWinograd(const ImageConvPlan& plan) {
 
 std::unique_ptr<ConvAlgorithm> MakeWinogradConv(const Tensor& weight, const ImageConvPlan& plan, int outputs,
                                                 WeightCache& cache) {
+  const WinogradKernels& kernels = outputs == 4 ? *BestImageKernels().winograd4 : *BestImageKernels().winograd2;
   auto weights = cache.Get<Tensor>(weight, Cat("Winograd ", outputs),
-                                   [&] { return TransformWeights(weight, plan.conv, outputs); });
-  const ImageKernels& kernels = BestImageKernels();
-  return std::make_unique<Winograd>(std::move(weights), outputs == 4 ? *kernels.winograd4 : *kernels.winograd2,
-                                    plan.conv.channels);
+                                   [&] { return TransformWeights(weight, plan.conv, kernels); });
+  return std::make_unique<Winograd>(std::move(weights), kernels, plan.conv.channels);
 }
 
 }  // namespace ferry

@@ -1,5 +1,6 @@
 // Winograd's minimal filtering, F(2×2, 3×3) and F(4×4, 3×3): a tile of outputs from one product per position of the
 // transformed tile. The transforms work on all channels of a pixel at once.
+#include "kernels/packed_gemm.h"
 #include "kernels/simd/depthwise.h"
 #include "kernels/simd/finish-inl.h"
 
@@ -9,6 +10,12 @@ namespace {
 HWY_INLINE Floats Add(Floats a, Floats b) { return hn::Add(a, b); }
 HWY_INLINE Floats Sub(Floats a, Floats b) { return hn::Sub(a, b); }
 HWY_INLINE Floats AddScaled(Floats a, float scale, Floats b) { return hn::MulAdd(hn::Set(FloatTag(), scale), b, a); }
+
+// Filters are transformed once and in double: their errors stay with every image.
+using DoubleTag = hn::ScalableTag<double>;
+using Doubles = hn::Vec<DoubleTag>;
+
+HWY_INLINE Doubles Scaled(double scale, Doubles a) { return hn::Mul(hn::Set(DoubleTag(), scale), a); }
 
 // Points 0, 1, -1, infinity.
 struct Tile2 {
@@ -22,6 +29,13 @@ struct Tile2 {
   static HWY_INLINE void Output(const Floats* x, int step, Floats* y, int y_step) {
     y[0] = Add(Add(x[0], x[step]), x[2 * step]);
     y[y_step] = Sub(Sub(x[step], x[2 * step]), x[3 * step]);
+  }
+  static HWY_INLINE void Filter(Doubles g0, Doubles g1, Doubles g2, Doubles* y, int y_step) {
+    const Doubles even = Scaled(0.5, hn::Add(g0, g2)), odd = Scaled(0.5, g1);
+    y[0] = g0;
+    y[y_step] = hn::Add(even, odd);
+    y[2 * y_step] = hn::Sub(even, odd);
+    y[3 * y_step] = g2;
   }
 };
 
@@ -46,6 +60,16 @@ struct Tile4 {
     y[y_step] = AddScaled(difference1, 2.0f, difference2);
     y[2 * y_step] = AddScaled(sum1, 4.0f, sum2);
     y[3 * y_step] = Add(AddScaled(difference1, 8.0f, difference2), x[5 * step]);
+  }
+  static HWY_INLINE void Filter(Doubles g0, Doubles g1, Doubles g2, Doubles* y, int y_step) {
+    const Doubles sum = Scaled(-1.0 / 6, hn::Add(g0, g2)), odd = Scaled(-1.0 / 6, g1);
+    const Doubles sum2 = hn::Add(Scaled(1.0 / 24, g0), Scaled(1.0 / 6, g2)), odd2 = Scaled(1.0 / 12, g1);
+    y[0] = Scaled(0.25, g0);
+    y[y_step] = hn::Add(sum, odd);
+    y[2 * y_step] = hn::Sub(sum, odd);
+    y[3 * y_step] = hn::Add(sum2, odd2);
+    y[4 * y_step] = hn::Sub(sum2, odd2);
+    y[5 * y_step] = g2;
   }
 };
 
@@ -115,9 +139,33 @@ void Output(const WinogradOutput& tile) {
     if (tile.y[i]) ActivateSpan(tile.activation, tile.y[i], tile.channels);
 }
 
+// G · g · Gᵀ
+template <class Tile>
+void Filter(const float* taps, int64_t channels, float* to, int64_t stride) {
+  constexpr int kSize = Tile::kSize;
+  const DoubleTag d;
+  const hn::Rebind<float, DoubleTag> narrow;
+  for (int64_t c = 0; c < channels; ++c, taps += 9 * ferry::kPanelWidth, to += ferry::kPanelWidth)
+    for (int64_t lane = 0; lane < ferry::kPanelWidth; lane += static_cast<int64_t>(HWY_LANES(double))) {
+      Doubles columns[kSize * 3], line[kSize];
+      for (int x = 0; x < 3; ++x) {
+        auto tap = [&](int y) {
+          return hn::PromoteTo(d, hn::LoadU(narrow, taps + (y * 3 + x) * ferry::kPanelWidth + lane));
+        };
+        Tile::Filter(tap(0), tap(1), tap(2), columns + x, 3);
+      }
+      for (int y = 0; y < kSize; ++y) {
+        Tile::Filter(columns[y * 3], columns[y * 3 + 1], columns[y * 3 + 2], line, 1);
+        HWY_UNROLL(6)
+        for (int x = 0; x < kSize; ++x)
+            hn::StoreU(hn::DemoteTo(narrow, line[x]), narrow, to + (y * kSize + x) * stride + lane);
+      }
+    }
+}
+
 }  // namespace
 
-const WinogradKernels kWinograd2 = {2, 16, Input<Tile2>, Output<Tile2>};
-const WinogradKernels kWinograd4 = {4, 36, Input<Tile4>, Output<Tile4>};
+const WinogradKernels kWinograd2 = {2, 16, Input<Tile2>, Output<Tile2>, Filter<Tile2>};
+const WinogradKernels kWinograd4 = {4, 36, Input<Tile4>, Output<Tile4>, Filter<Tile4>};
 
 }  // namespace ferry::FERRY_ISA

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "ops/support/transpose_block.h"
+#include "kernels/transpose_block.h"
 
 namespace ferry {
 namespace {

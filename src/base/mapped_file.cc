@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -98,6 +99,15 @@ void DropPages(const void* data, size_t bytes) {
   auto after = live.end_of.upper_bound(begin);
   if (after == live.end_of.begin() || end > std::prev(after)->second) return;
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+void ReadOnce(std::span<const std::byte> bytes, FunctionRef<void(std::span<const std::byte>)> use) {
+  constexpr size_t kPiece = size_t{4} << 20, kWorthDropping = size_t{64} << 10;
+  for (size_t at = 0; at < bytes.size(); at += kPiece) {
+    std::span<const std::byte> piece = bytes.subspan(at, std::min(kPiece, bytes.size() - at));
+    use(piece);
+    if (piece.size() >= kWorthDropping) DropPages(piece.data(), piece.size());
+  }
 }
 
 }  // namespace ferry

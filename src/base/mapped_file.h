@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/function_ref.h"
+
 namespace ferry {
 
 class MappedFile {
@@ -36,5 +38,7 @@ class MappedFile {
 // Lets the system drop the pages that lie wholly inside the range; touching them again reads the file again. Memory that
 // is not part of a MappedFile is left alone.
 void DropPages(const void* data, size_t bytes);
+// Uses all bytes in order, piece by piece, and drops the pages of each piece: however many there are, few are in memory.
+void ReadOnce(std::span<const std::byte> bytes, FunctionRef<void(std::span<const std::byte>)> use);
 
 }  // namespace ferry

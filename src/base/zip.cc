@@ -203,7 +203,10 @@ std::shared_ptr<std::byte> AllocateBytes(uint64_t bytes) {
 }
 
 void CheckCrc(const ZipEntry& entry, std::span<const std::byte> contents) {
-  auto crc = static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(contents.data()), contents.size()));
+  uLong crc = 0;
+  ReadOnce(contents, [&](std::span<const std::byte> piece) {
+    crc = crc32_z(crc, reinterpret_cast<const Bytef*>(piece.data()), piece.size());
+  });
   if (crc != entry.crc) Bad("entry '", Printable(entry.name), "' is damaged: its checksum does not match its contents");
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "graph/stored_tensors.h"
 #include "onnx/write_parts.h"
 
@@ -64,12 +65,18 @@ Placed PlaceTensors(const Model& model, uint64_t smallest, Placement& placement)
   return placed;
 }
 
+void WritePieces(AtomicFile& file, std::string_view bytes) {
+  ReadOnce(std::as_bytes(std::span(bytes)), [&](std::span<const std::byte> piece) {
+    file.Write({reinterpret_cast<const char*>(piece.data()), piece.size()});
+  });
+}
+
 void WriteData(AtomicFile& file, const Placed& placed) {
   static const std::string kZeros(kPage, '\0');
   uint64_t at = 0;
   for (const auto& [offset, tensor] : placed) {
     file.Write(std::string_view(kZeros).substr(0, offset - at));
-    file.Write({reinterpret_cast<const char*>(tensor->raw()), tensor->bytes()});
+    WritePieces(file, {reinterpret_cast<const char*>(tensor->raw()), tensor->bytes()});
     at = offset + tensor->bytes();
   }
 }
@@ -105,7 +112,7 @@ void WriteModel(const Model& model, const std::string& path, const WriteOptions&
     data->Finish();
   }
   AtomicFile file(path);
-  out.WriteTo([&](std::string_view piece) { file.Write(piece); });
+  out.WriteTo([&](std::string_view piece) { onnx::WritePieces(file, piece); });
   file.Finish();
   if (data) data->Commit();
   file.Commit();

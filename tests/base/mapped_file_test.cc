@@ -9,6 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "tests/support/temporary_folder.h"
 
 namespace ferry {
 namespace {
@@ -17,12 +18,6 @@ namespace fs = std::filesystem;
 
 class MappedFileTest : public ::testing::Test {
  protected:
-  MappedFileTest() {
-    std::string pattern = (fs::temp_directory_path() / "ferry-test-XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~MappedFileTest() override { fs::remove_all(folder_); }
-
   static ErrorCode CodeOf(const fs::path& path) {
     try {
       MappedFile::Open(path.string());
@@ -32,7 +27,7 @@ class MappedFileTest : public ::testing::Test {
     return ErrorCode::kInternal;
   }
 
-  fs::path folder_;
+  testing::TemporaryFolder folder_;
 };
 
 TEST_F(MappedFileTest, ShowsTheBytesOfTheFile) {
@@ -55,7 +50,7 @@ TEST_F(MappedFileTest, AnEmptyFileIsFine) {
 TEST_F(MappedFileTest, RefusesWhatIsNoRegularFile) {
   EXPECT_EQ(CodeOf(folder_ / "missing"), ErrorCode::kNotFound);
   EXPECT_EQ(CodeOf(folder_ / "missing/f"), ErrorCode::kNotFound);
-  EXPECT_EQ(CodeOf(folder_), ErrorCode::kIo);
+  EXPECT_EQ(CodeOf(folder_.path()), ErrorCode::kIo);
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(CodeOf(folder_ / "pipe"), ErrorCode::kIo) << "and it does not wait for a writer";
   EXPECT_EQ(CodeOf("/dev/zero"), ErrorCode::kIo);
@@ -69,6 +64,32 @@ TEST_F(MappedFileTest, DroppedPagesComeBackFromTheFile) {
   EXPECT_EQ(file->text(), text);
   DropPages(file->data(), file->size());
   EXPECT_EQ(file->text(), text);
+}
+
+// Megabytes of this process that are pages of files.
+int64_t MappedMegabytes() {
+  std::ifstream status("/proc/self/status");
+  int64_t kilobytes = 0;
+  for (std::string word; status >> word;)
+    if (int64_t found = 0; (word == "RssFile:" || word == "RssShmem:") && status >> found) kilobytes += found;
+  return kilobytes / 1024;
+}
+
+TEST_F(MappedFileTest, WhatIsReadOnceDoesNotStayInMemory) {
+  constexpr size_t kSize = (size_t{48} << 20) + 123;
+  std::ofstream(folder_ / "f").put('x');
+  fs::resize_file(folder_ / "f", kSize);
+  auto file = MappedFile::Open((folder_ / "f").string());
+  int64_t before = MappedMegabytes(), most = 0;
+  size_t bytes = 0, letters = 0;
+  ReadOnce(file->bytes(), [&](std::span<const std::byte> piece) {
+    bytes += piece.size();
+    for (std::byte byte : piece) letters += byte == std::byte{'x'};
+    most = std::max(most, MappedMegabytes() - before);
+  });
+  EXPECT_EQ(bytes, kSize);
+  EXPECT_EQ(letters, 1u);
+  EXPECT_LT(most, 12);
 }
 
 TEST_F(MappedFileTest, AtomicFilesAppearWhenTheyAreComplete) {
@@ -85,7 +106,7 @@ TEST_F(MappedFileTest, AtomicFilesAppearWhenTheyAreComplete) {
   EXPECT_EQ(MappedFile::Open(path.string())->text(), "old");
   file.Commit();
   EXPECT_EQ(MappedFile::Open(path.string())->text(), "new");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()), 1);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "tensor/scratch.h"
 #include "torch/lower/builder.h"
 
@@ -35,6 +36,7 @@ Tensor TurnMatrix(const Tensor& matrix) {
         for (size_t i = row; i < std::min(rows, row + kTile); ++i) band[j * rows + i] = from[i * columns + column + j];
     turned.Append(band.data(), count * rows * sizeof(Word));
   }
+  DropPages(matrix.raw(), matrix.bytes());
   return turned.Finish();
 }
 Tensor TransposedMatrix(const Tensor& matrix) {

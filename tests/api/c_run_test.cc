@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "ferry/ferry.hpp"
 #include "tests/api/outcome.h"
+#include "tests/support/temporary_folder.h"
 
 namespace {
 
@@ -130,7 +131,7 @@ TEST_F(CRun, ProfilesAreChromeTraces) {
   Answer();
   size_t count = ferry_profile_count(profile);
   EXPECT_GE(count, 4u);
-  std::string path = ::testing::TempDir() + "/ferry_profile_test.json";
+  std::string path = ferry::testing::TemporaryPath("profile.json");
   EXPECT_GOOD(ferry_profile_write(profile, path.c_str()));
   std::ifstream file(path);
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

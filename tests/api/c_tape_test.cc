@@ -1,7 +1,7 @@
-#include <filesystem>
 #include <string>
 
 #include "outcome.h"
+#include "tests/support/temporary_folder.h"
 
 namespace {
 
@@ -30,7 +30,7 @@ TEST(CTape, RunsRecordsAndWrites) {
   EXPECT_GOOD(ferry_tape_output(tape, "y", out));
   EXPECT_GOOD(ferry_tape_dynamic(tape, "x", 0, "n"));
   EXPECT_GOOD(ferry_tape_compare(tape, tape));
-  std::string path = (std::filesystem::temp_directory_path() / "ferry_c_tape_test.onnx").string();
+  std::string path = ferry::testing::TemporaryPath("tape.onnx");
   EXPECT_GOOD(ferry_tape_write(tape, path.c_str(), 13, 1));
   EXPECT_EQ(ferry_tape_warning_count(tape), 0u);
   EXPECT_EQ(ferry_tape_warning(tape, 0), nullptr);
@@ -38,7 +38,6 @@ TEST(CTape, RunsRecordsAndWrites) {
   EXPECT_GOOD(ferry_session_open(path.c_str(), nullptr, &session));
   EXPECT_STREQ(ferry_info_type(ferry_output(session, 0)), "float[n]");
   ferry_session_free(session);
-  std::filesystem::remove(path);
   ferry_tape_free(tape);
   ferry_value_free(x);
   ferry_value_free(y);

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "ferry/ferry.hpp"
+#include "tests/support/temporary_folder.h"
 
 namespace {
 
@@ -75,7 +76,7 @@ TEST(CppApi, ChecksModels) {
   std::ifstream file(kSimpleNet, std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   bytes.replace(bytes.find("Relu"), 4, "Rolu");
-  std::string path = ::testing::TempDir() + "ferry_api_check.onnx";
+  std::string path = ferry::testing::TemporaryPath("check.onnx");
   std::ofstream(path, std::ios::binary) << bytes;
   ferry::Report report = ferry::Check(path);
   EXPECT_FALSE(report.valid);

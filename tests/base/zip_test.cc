@@ -2,95 +2,20 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "base/error.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/zip_bytes.h"
 
 namespace ferry {
 namespace {
 
-using testing::HasSubstr;
-
-struct Part {
-  std::string name;
-  std::string contents;
-  bool deflated = false;
-  bool descriptor = false;
-};
-
-void Put(std::string& out, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(i < 8 ? value >> (8 * i) : 0));
-}
-
-std::string Deflate(const std::string& text) {
-  std::string out(compressBound(text.size()) + 64, '\0');
-  z_stream stream = {};
-  deflateInit2(&stream, 9, Z_DEFLATED, -15, 9, Z_DEFAULT_STRATEGY);
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
-// Archives as other programs write them, which ZipWriter does not: deflated, with descriptors.
-std::string MakeZip(const std::vector<Part>& parts) {
-  std::string out, directory;
-  for (const Part& part : parts) {
-    std::string packed = part.deflated ? Deflate(part.contents) : part.contents;
-    uint64_t crc =
-        crc32(0, reinterpret_cast<const Bytef*>(part.contents.data()), static_cast<uInt>(part.contents.size()));
-    auto common = [&](std::string& to, bool facts) {
-      Put(to, 20, 2);
-      Put(to, part.descriptor ? 8 : 0, 2);
-      Put(to, part.deflated ? 8 : 0, 2);
-      Put(to, 0, 4);
-      Put(to, facts ? crc : 0, 4);
-      Put(to, facts ? packed.size() : 0, 4);
-      Put(to, facts ? part.contents.size() : 0, 4);
-      Put(to, part.name.size(), 2);
-      Put(to, 0, 2);
-    };
-    size_t header = out.size();
-    Put(out, 0x04034b50, 4);
-    common(out, !part.descriptor);
-    out += part.name + packed;
-    if (part.descriptor) {
-      Put(out, 0x08074b50, 4);
-      Put(out, crc, 4);
-      Put(out, packed.size(), 4);
-      Put(out, part.contents.size(), 4);
-    }
-    Put(directory, 0x02014b50, 4);
-    Put(directory, 20, 2);
-    common(directory, true);
-    Put(directory, 0, 10);
-    Put(directory, header, 4);
-    directory += part.name;
-  }
-  size_t begin = out.size();
-  out += directory;
-  Put(out, 0x06054b50, 4);
-  Put(out, 0, 4);
-  Put(out, parts.size(), 2);
-  Put(out, parts.size(), 2);
-  Put(out, directory.size(), 4);
-  Put(out, begin, 4);
-  Put(out, 0, 2);
-  return out;
-}
-
-SharedBytes Share(std::string text) {
-  auto keep = std::make_shared<std::string>(std::move(text));
-  return {std::as_bytes(std::span<const char>(*keep)), keep};
-}
+using namespace testing;
+using ::testing::HasSubstr;
 
 // Opens the archive and reads everything in it.
 std::string ErrorOf(const std::string& file, const ZipLimits& limits = {}) {
@@ -198,10 +123,10 @@ TEST(Zip, RefusesEncryptedEntries) {
   EXPECT_THAT(ErrorOf(Patched(file, file.find("PK\x01\x02") + 8, "\x01")), HasSubstr("encrypted"));
 }
 
-class ZipWriterTest : public testing::Test {
+class ZipWriterTest : public ::testing::Test {
  protected:
-  std::string path_ = testing::TempDir() + "ferry_zip_writer_test.zip";
-  void TearDown() override { std::filesystem::remove(path_); }
+  TemporaryFolder folder_;
+  std::string path_ = (folder_ / "written.zip").string();
 };
 
 TEST_F(ZipWriterTest, WritesAlignedEntriesThatAreReadBack) {

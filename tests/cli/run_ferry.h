@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
+#include "tests/support/temporary_folder.h"
 
 extern char** environ;
 
@@ -43,15 +45,14 @@ inline void WriteText(const std::string& path, std::string_view text) {
 // A folder of the running test, empty at its start.
 inline std::string ScratchFolder() {
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-  std::string folder = std::string(::testing::TempDir()) + "ferry_" + test->test_suite_name() + "_" + test->name() +
-                       "_" + std::to_string(getpid());
-  std::string command = "rm -rf '" + folder + "' && mkdir -p '" + folder + "'";
-  EXPECT_EQ(std::system(command.c_str()), 0);
+  std::string folder = testing::TemporaryPath(std::string(test->test_suite_name()) + "_" + test->name());
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);  // the names of tests with parameters have a '/'
   return folder;
 }
 
 inline Said Ferry(const std::vector<std::string>& arguments) {
-  std::string prefix = std::string(::testing::TempDir()) + "ferry_said_" + std::to_string(getpid());
+  std::string prefix = testing::TemporaryPath("said");
   std::string out_path = prefix + ".out", err_path = prefix + ".err";
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);

@@ -7,6 +7,7 @@
 
 #include "onnx/writer.h"
 #include "tests/support/graphs.h"
+#include "tests/support/temporary_folder.h"
 
 namespace ferry {
 namespace {
@@ -142,7 +143,7 @@ TEST(Session, ManyThreadsShareOneSession) {
 }
 
 TEST(Session, SessionsOnOneFileShareItsWeights) {
-  std::string path = ::testing::TempDir() + "shared_weights.onnx";
+  std::string path = testing::TemporaryPath("shared_weights.onnx");
   WriteModel(TwoLayer(), path);
   auto first = Session::Open(path, {.threads = 1}), second = Session::Open(path, {.threads = 2});
   EXPECT_EQ(&first->model(), &second->model());

@@ -204,8 +204,7 @@ INSTANTIATE_TEST_SUITE_P(Nn, Layer, testing::ValuesIn(Layers()),
 TEST(NnLayers, OnnxPythonAcceptsThem) {
   if (std::system("/usr/bin/python3 -c 'import onnx' 2>/dev/null") != 0)
     GTEST_SKIP() << "onnx for Python is not installed";
-  std::filesystem::path folder = TemporaryFolder() / ("ferry_nn_layers_" + std::to_string(getpid()));
-  std::filesystem::create_directory(folder);
+  ferry::testing::TemporaryFolder folder(QuickPlace());
   for (const LayerCase& layer : Layers()) {
     nn::manual_seed(7);
     std::shared_ptr<nn::Module> model = layer.make();
@@ -214,8 +213,7 @@ TEST(NnLayers, OnnxPythonAcceptsThem) {
       nn::export_onnx(*model, Ramp(layer.shape), (folder / (layer.name + std::to_string(opset) + ".onnx")).string(),
                       {.opset_version = opset, .dynamic_axes = {{"input", {{layer.batch_axis, "batch"}}}}});
   }
-  EXPECT_EQ(std::system(("/usr/bin/python3 tests/nn/check_with_onnx.py '" + folder.string() + "'").c_str()), 0);
-  std::filesystem::remove_all(folder);
+  EXPECT_EQ(std::system(("/usr/bin/python3 tests/nn/check_with_onnx.py '" + folder.path().string() + "'").c_str()), 0);
 }
 
 TEST(NnLayers, EmbedRows) {

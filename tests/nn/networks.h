@@ -2,12 +2,12 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 
 #include "ferry/nn.hpp"
 #include "recorded.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nn = ferry::nn;
 
@@ -29,15 +29,17 @@ inline void ExpectRecorded(const nn::Tensor& actual, const std::string& name) {
 }
 
 // Files that are written by the hundred are quicker in memory.
-inline std::filesystem::path TemporaryFolder() {
+inline std::filesystem::path QuickPlace() {
   return std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path();
 }
 
 // A name for a file, which goes with it.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(const std::string& name)
-      : path_((TemporaryFolder() / ("ferry_nn_" + std::to_string(getpid()) + "_" + name)).string()) {}
+  explicit TemporaryFile(const std::string& name) {
+    static const ferry::testing::TemporaryFolder folder(QuickPlace());
+    path_ = (folder / name).string();
+  }
   ~TemporaryFile() { std::filesystem::remove(path_); }
   const std::string& path() const { return path_; }
 

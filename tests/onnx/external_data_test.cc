@@ -48,7 +48,7 @@ class ExternalData : public ::testing::Test {
   }
   std::string ProblemAt(const std::string& location) { return Problem({{"location", location}}); }
 
-  TempFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(ExternalData, IsMappedOnceAndShared) {

@@ -9,20 +9,9 @@
 
 #include "graph/model.h"
 #include "onnx/reader.h"
+#include "tests/support/temporary_folder.h"
 
 namespace ferry::testing {
-
-// A folder of its own that is gone after the test.
-class TempFolder {
- public:
-  TempFolder();
-  ~TempFolder();
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 void WriteText(const std::filesystem::path& path, std::string_view text);
 std::string ReadText(const std::filesystem::path& path);

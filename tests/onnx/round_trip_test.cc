@@ -76,7 +76,7 @@ TEST(RoundTrip, WeightsAreNotCopied) {
 }
 
 TEST(RoundTrip, ExternalDataComesBack) {
-  TempFolder folder;
+  TemporaryFolder folder;
   Model model = WeightModel(100'000);
   model.graph.initializers.push_back(MakeStored("small", Tensor::Scalar(1.0f)));
   model.graph.initializers.push_back(MakeStored("again", model.graph.initializers[0].tensor));
@@ -94,7 +94,7 @@ TEST(RoundTrip, ExternalDataComesBack) {
 }
 
 TEST(RoundTrip, AutoGoesExternalAboveTheLimitOnly) {
-  TempFolder folder;
+  TemporaryFolder folder;
   WriteModel(WeightModel(1000), (folder / "a.onnx").string(), {.external_above = 4000});
   EXPECT_FALSE(fs::exists(folder / "a.onnx.data"));
   WriteModel(WeightModel(1000), (folder / "b.onnx").string(), {.external_above = 3999, .external_name = "weights.bin"});
@@ -102,7 +102,7 @@ TEST(RoundTrip, AutoGoesExternalAboveTheLimitOnly) {
 }
 
 TEST(RoundTrip, AModelCanBeWrittenOverTheFileItWasReadFrom) {
-  TempFolder folder;
+  TemporaryFolder folder;
   std::string path = (folder / "m.onnx").string();
   Model model = WeightModel(100'000);
   WriteModel(model, path, {.external = WriteOptions::External::kAlways});
@@ -114,7 +114,7 @@ TEST(RoundTrip, AModelCanBeWrittenOverTheFileItWasReadFrom) {
 }
 
 TEST(RoundTrip, WritingLeavesNothingBehindWhenItFails) {
-  TempFolder folder;
+  TemporaryFolder folder;
   fs::create_directory(folder / "m.onnx");
   Model model = WeightModel(1000);
   EXPECT_NE(
@@ -129,7 +129,7 @@ TEST(RoundTrip, MoreThanTwoGibibytesAreRefusedWithAdvice) {
   std::vector<float> one_megabyte(1 << 18);
   Tensor big = Tensor::FromVector(one_megabyte);
   for (int i = 0; i < 2049; ++i) model.graph.initializers.push_back(MakeStored("w" + std::to_string(i), big));
-  TempFolder folder;
+  TemporaryFolder folder;
   std::string path = (folder / "m.onnx").string();
   std::string error = ErrorOf([&] { WriteModel(model, path, {.external = WriteOptions::External::kNever}); });
   EXPECT_NE(error.find("2 GiB"), std::string::npos) << error;
@@ -141,7 +141,7 @@ TEST(RoundTrip, MoreThanTwoGibibytesAreRefusedWithAdvice) {
 TEST(RoundTrip, OnnxPythonReadsTheSame) {
   if (std::system("/usr/bin/python3 -c 'import onnx' 2>/dev/null") != 0)
     GTEST_SKIP() << "onnx for Python is not installed";
-  TempFolder folder;
+  TemporaryFolder folder;
   std::string list;
   std::vector<fs::path> models = ArchiveModels();
   for (size_t i = 0; i < models.size(); ++i) {

@@ -46,7 +46,7 @@ TEST(ValueFile, EveryKindComesBack) {
 }
 
 TEST(ValueFile, FaultsNameTheFile) {
-  TempFolder folder;
+  TemporaryFolder folder;
   WriteText(folder / "bad.pb", "\x0a\xff");
   std::string error = ErrorOf([&] { ReadValueFile((folder / "bad.pb").string(), nullptr); });
   EXPECT_THAT(error, HasSubstr("bad.pb"));

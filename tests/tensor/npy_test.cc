@@ -5,17 +5,17 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
 #include "tensor/npz.h"
+#include "tests/support/temporary_folder.h"
 
 namespace ferry {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-std::string TemporaryPath(std::string_view name) { return testing::TempDir() + "ferry_npy_" + std::string(name); }
+using testing::TemporaryPath;
 
 // The bytes of a .npy file with the given header text and elements.
 std::string MakeNpy(const std::string& dictionary, const std::string& elements, int version = 1) {
@@ -114,7 +114,6 @@ TEST(Npy, MapsAlignedElementsAndCopiesOthers) {
   Tensor back = ReadNpy(path);
   EXPECT_TRUE(back.buffer()->is_borrowed());
   EXPECT_TRUE(Identical(back, tensor));
-  std::filesystem::remove(path);
   auto keep = std::make_shared<std::string>("x" + Encoded(tensor));
   Tensor copied = ReadNpy(SharedBytes{std::as_bytes(std::span<const char>(*keep)).subspan(1), keep});
   EXPECT_TRUE(copied.IsAligned(4));
@@ -163,7 +162,6 @@ TEST(Npz, ComesBackInOrder) {
     EXPECT_TRUE(Identical(back[i].second, tensors[i].second));
   }
   EXPECT_TRUE(back[0].second.buffer()->is_borrowed());
-  std::filesystem::remove(path);
 }
 
 TEST(Npz, RefusesEveryCut) {
@@ -175,11 +173,9 @@ TEST(Npz, RefusesEveryCut) {
     std::ofstream(cut_path, std::ios::binary) << file.substr(0, length);
     EXPECT_THROW(ReadNpz(cut_path), Error) << length;
   }
-  std::filesystem::remove(path);
-  std::filesystem::remove(cut_path);
 }
 
-class WithNumpy : public testing::Test {
+class WithNumpy : public ::testing::Test {
  protected:
   void SetUp() override {
     if (std::system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") != 0) GTEST_SKIP() << "numpy is not installed";
@@ -198,7 +194,6 @@ TEST_F(WithNumpy, NumpyReadsWhatWeWrite) {
                    "'); assert d['f'].tolist() == [[1.5, -2]] and d['t'].tolist() == ['h\\u00e9', 'abc'] and "
                    "d['b']['bfloat16'].tolist() == [0x3f80] and d['i']['int4'].tolist() == [-8, 7, 1] and d['s'] == 7"),
             0);
-  std::filesystem::remove(path);
 }
 
 TEST_F(WithNumpy, WeReadWhatNumpyWrites) {
@@ -217,7 +212,6 @@ TEST_F(WithNumpy, WeReadWhatNumpyWrites) {
     EXPECT_TRUE(Identical(back[4].second, Tensor::FromVector<bool>({true, false})));
     EXPECT_EQ(back[5].second.shape(), (Shape{0, 3}));
   }
-  std::filesystem::remove(path);
 }
 
 }  // namespace

@@ -1,10 +1,8 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include "base/error.h"
 #include "base/zip.h"
+#include "tests/support/temporary_folder.h"
 #include "torch/state_dict.h"
 
 namespace ferry::torch {
@@ -12,12 +10,8 @@ namespace {
 
 using std::string_literals::operator""s;
 
-class CheckpointTest : public testing::Test {
+class CheckpointTest : public ::testing::Test {
  protected:
-  CheckpointTest()
-      : path_((std::filesystem::temp_directory_path() / ("ferry_checkpoint_" + std::to_string(getpid()))).string()) {}
-  ~CheckpointTest() override { std::filesystem::remove(path_); }
-
   void WriteCheckpoint(const std::string& pickle) {
     ZipWriter zip(path_);
     zip.Add("archive/data.pkl", pickle);
@@ -35,7 +29,7 @@ class CheckpointTest : public testing::Test {
     return "";
   }
 
-  std::string path_;
+  std::string path_ = ferry::testing::TemporaryPath("checkpoint.pt");
 };
 
 // A tensor of PyTorch's as its pickles have it: `count` floats of entry 0.

@@ -1,9 +1,8 @@
 #include "tests/torch/script_archive.h"
 
-#include <gtest/gtest.h>
-
 #include "base/text.h"
 #include "base/zip.h"
+#include "tests/support/temporary_folder.h"
 
 namespace ferry::torch {
 namespace {
@@ -23,21 +22,29 @@ std::string Vector(size_t key, size_t size) {
 
 }  // namespace
 
-std::string ScriptArchive::Write(const std::string& name) const {
-  std::string path = testing::TempDir() + name + ".pt";
-  ZipWriter zip(path);
+std::vector<testing::ZipPart> ScriptArchive::Parts() const {
+  std::vector<testing::ZipPart> parts;
   std::string pickled =
       "\x80\x02"
       "c__torch__\nM\n)\x81}(" +
       Text("training") + (training ? "\x88" : "\x89");
   for (size_t i = 0; i < weights.size(); ++i) {
     pickled += Text(weights[i].first) + Vector(i, weights[i].second.size());
-    zip.Add(Cat("m/data/", i), {reinterpret_cast<const char*>(weights[i].second.data()), weights[i].second.size() * 4});
+    parts.push_back(
+        {Cat("m/data/", i),
+         {reinterpret_cast<const char*>(weights[i].second.data()), weights[i].second.size() * sizeof(float)}});
   }
-  zip.Add("m/data.pkl", data.empty() ? pickled + "ub." : data);
-  zip.Add("m/constants.pkl", "\x80\x02).");
-  zip.Add("m/code/__torch__.py", code);
-  zip.Add("m/version", version);
+  parts.push_back({"m/data.pkl", data.empty() ? pickled + "ub." : data});
+  parts.push_back({"m/constants.pkl", "\x80\x02)."});
+  parts.push_back({"m/code/__torch__.py", code});
+  parts.push_back({"m/version", version});
+  return parts;
+}
+
+std::string ScriptArchive::Write(const std::string& name) const {
+  std::string path = testing::TemporaryPath(name + ".pt");
+  ZipWriter zip(path);
+  for (const testing::ZipPart& part : Parts()) zip.Add(part.name, part.contents);
   zip.Finish();
   return path;
 }

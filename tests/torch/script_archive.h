@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/zip_bytes.h"
+
 namespace ferry::torch {
 
 struct ScriptArchive {
@@ -15,6 +17,7 @@ struct ScriptArchive {
   std::string data;  // of data.pkl, instead of an M with these attributes
   std::string version = "3\n";
 
+  std::vector<testing::ZipPart> Parts() const;
   // Writes it under a name of its own and gives the path.
   std::string Write(const std::string& name) const;
 };

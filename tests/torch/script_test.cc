@@ -15,8 +15,8 @@
 namespace ferry::torch {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // The body of forward(self, x) of a module M, each line indented by the caller as Python has it inside a method.
 std::string Module(const std::string& body, const std::string& before = "") {
@@ -31,7 +31,7 @@ ExportOptions ForVector() {
 }
 
 std::string TestName() {
-  return std::string("script_") + testing::UnitTest::GetInstance()->current_test_info()->name();
+  return std::string("script_") + ::testing::UnitTest::GetInstance()->current_test_info()->name();
 }
 
 Exported Export(const ScriptArchive& archive, const ExportOptions& options = ForVector()) {

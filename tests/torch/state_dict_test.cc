@@ -9,7 +9,7 @@
 namespace ferry::torch {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 StateDict Read(const std::string& contents) {
   auto kept = std::make_shared<std::string>(contents);

@@ -71,6 +71,18 @@ class ChannelsLast {
   }
   bool HasLast(const std::string& value) const { return last_.count(value) > 0; }
 
+  // Whether working on these values channels last saves a transposition rather than asking for more of them: one of
+  // them exists in no other form, or all of them exist in this one.
+  bool PaysOff(const std::vector<std::string>& values) const {
+    bool any = false, all = true;
+    for (const std::string& value : values) {
+      if (moved_.count(value)) return true;
+      any |= HasLast(value);
+      all &= HasLast(value) || editor_.Constant(value);
+    }
+    return any && all;
+  }
+
   // The channels-last form of a value, transposed in front of `position` if there is none yet.
   std::string Last(const std::string& value, size_t position) {
     auto known = last_.find(value);
@@ -186,13 +198,11 @@ class ChannelsLast {
   bool ConvertElementwise(size_t index) {
     const Node node = editor_.node(index);
     size_t rank = RankOf(node.outputs[0]);
-    bool any = false;
+    if (!PaysOff(node.inputs)) return false;
     for (const std::string& input : node.inputs) {
-      any |= HasLast(input);
       bool fits = IsImage(input, rank) || (editor_.Constant(input) && RankOf(input) <= rank && ShapeOf(input));
       if (!fits) return false;
     }
-    if (!any) return false;
     std::vector<std::string> inputs;
     for (const std::string& input : std::vector<std::string>(node.inputs)) {
       inputs.push_back(editor_.Constant(input) ? Turned(input, rank) : Last(input, index));
@@ -232,10 +242,9 @@ class ChannelsLast {
     const Node node = editor_.node(index);
     size_t rank = RankOf(node.outputs[0]);
     int64_t axis = MovedAxis(node.Int("axis", 0), rank);
-    bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](const std::string& i) { return HasLast(i); });
     bool images =
         std::all_of(node.inputs.begin(), node.inputs.end(), [&](const std::string& i) { return IsImage(i, rank); });
-    if (!any || !images || axis < 0) return false;
+    if (!images || axis < 0 || !PaysOff(node.inputs)) return false;
     std::vector<std::string> inputs;
     for (const std::string& input : std::vector<std::string>(node.inputs)) inputs.push_back(Last(input, index));
     Node moved = editor_.node(index);

@@ -5,17 +5,14 @@
 
 namespace ferry::FERRY_ISA {
 
+// x/2 · (1 + tanh(u)) = x · sigmoid(2u)
 static HWY_INLINE Floats GeluTanh(Floats x) {
   const FloatTag d;
-  Floats cubic = hn::Mul(hn::MulAdd(hn::Mul(hn::Set(d, 0.044715f), x), hn::Mul(x, x), x), hn::Set(d, 0.7978845608f));
-  return hn::Mul(hn::Mul(hn::Set(d, 0.5f), x), hn::Add(hn::Set(d, 1.0f), Tanh(cubic)));
+  Floats cubic = hn::MulAdd(hn::Mul(hn::Set(d, 0.044715f), x), hn::Mul(x, x), x);
+  return hn::Mul(x, Sigmoid(hn::Mul(cubic, hn::Set(d, 1.5957691216f))));
 }
 
-static HWY_INLINE Floats Gelu(Floats x) {
-  const FloatTag d;
-  Floats e = Erf(hn::Mul(x, hn::Set(d, 0.70710678118654752f)));
-  return hn::Mul(hn::Mul(hn::Set(d, 0.5f), x), hn::Add(hn::Set(d, 1.0f), e));
-}
+static HWY_INLINE Floats Gelu(Floats x) { return hn::Mul(x, hn::Add(hn::Set(FloatTag(), 0.5f), NormalCdfLessHalf(x))); }
 
 template <ActivationKind kKind>
 static HWY_INLINE Floats Activate(Floats x, Floats alpha, Floats beta) {

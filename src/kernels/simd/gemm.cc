@@ -44,6 +44,13 @@ HWY_INLINE void Unroll(const Body& body) {
   }
 }
 
+template <int kRows, int kVectors, class Body>
+HWY_INLINE void ForTile(const Body& body) {
+  Unroll<0, kRows>([&]<int i>() FERRY_INLINE {
+    Unroll<0, kVectors>([&]<int v>() FERRY_INLINE { body.template operator()<i, v>(); });
+  });
+}
+
 // Depths between two looks ahead.
 constexpr int kUnrolled = 4;
 constexpr int64_t kCacheLine = 64;
@@ -72,15 +79,7 @@ HWY_INLINE void Step(const float* const (&a)[kRows], int64_t k, const float* b, 
 }
 
 template <int kRows, int kVectors>
-HWY_INLINE void Copy(const Floats (&from)[kRows][kVectors], Floats (&to)[kRows][kVectors]) {
-  Unroll<0, kRows>([&]<int i>()
-                       FERRY_INLINE { Unroll<0, kVectors>([&]<int v>() FERRY_INLINE { to[i][v] = from[i][v]; }); });
-}
-
-template <int kRows, int kVectors>
-HWY_INLINE void Accumulate(const Tile& tile, Floats (&sums)[kRows][kVectors]) {
-  Floats acc[kRows][kVectors];
-  Copy(sums, acc);
+HWY_INLINE void Accumulate(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
   const float* b = tile.b;
   const char* ahead = tile.ahead;
   for (int64_t tap = 0; tap < tile.taps; ++tap) {
@@ -99,39 +98,30 @@ HWY_INLINE void Accumulate(const Tile& tile, Floats (&sums)[kRows][kVectors]) {
     }
     for (; k < tile.depth; ++k, b += ferry::kPanelWidth) Step<kRows, kVectors>(a, k, b, tile.panel_stride, acc);
   }
-  Copy(acc, sums);
 }
 
 // All columns of the tile are there.
 template <int kRows, int kVectors>
 HWY_INLINE void FinishWhole(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
   const FloatTag d;
+  constexpr int kStep = static_cast<int>(kLanes);
   const Limits limits(tile.activation);
+  auto apply = [&]<int i, int v>() FERRY_INLINE { acc[i][v] = limits.Apply(acc[i][v]); };
   if (tile.bias) {
-    HWY_UNROLL(4) for (int v = 0; v < kVectors; ++v) {
-      const Floats bias = hn::LoadU(d, tile.bias + v * static_cast<int>(kLanes));
-      HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) acc[i][v] = hn::Add(acc[i][v], bias);
-    }
+    Unroll<0, kVectors>([&]<int v>() FERRY_INLINE {
+      const Floats bias = hn::LoadU(d, tile.bias + v * kStep);
+      Unroll<0, kRows>([&]<int i>() FERRY_INLINE { acc[i][v] = hn::Add(acc[i][v], bias); });
+    });
   }
-  if (tile.activate_first) {
-    HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) {
-      HWY_UNROLL(4) for (int v = 0; v < kVectors; ++v) acc[i][v] = limits.Apply(acc[i][v]);
-    }
-  }
+  if (tile.activate_first) ForTile<kRows, kVectors>(apply);
   if (tile.residual) {
-    HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) {
-      const float* from = tile.residual + i * tile.residual_stride;
-      HWY_UNROLL(4)
-      for (int v = 0; v < kVectors; ++v)
-        acc[i][v] = hn::Add(acc[i][v], hn::LoadU(d, from + v * static_cast<int>(kLanes)));
-    }
+    ForTile<kRows, kVectors>([&]<int i, int v>() FERRY_INLINE {
+      acc[i][v] = hn::Add(acc[i][v], hn::LoadU(d, tile.residual + i * tile.residual_stride + v * kStep));
+    });
   }
-  HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) {
-    float* to = tile.c + i * tile.c_stride;
-    HWY_UNROLL(4)
-    for (int v = 0; v < kVectors; ++v)
-      hn::StoreU(tile.activate_first ? acc[i][v] : limits.Apply(acc[i][v]), d, to + v * static_cast<int>(kLanes));
-  }
+  if (!tile.activate_first) ForTile<kRows, kVectors>(apply);
+  ForTile<kRows, kVectors>([&]<int i, int v>()
+                               FERRY_INLINE { hn::StoreU(acc[i][v], d, tile.c + i * tile.c_stride + v * kStep); });
 }
 
 // Some columns of the last vector are beyond the edge.
@@ -160,30 +150,28 @@ template <int kRows, int kVectors>
 HWY_INLINE void Resume(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
   const FloatTag d;
   const bool whole = tile.columns >= kVectors * static_cast<int64_t>(kLanes);
-  HWY_UNROLL(4) for (int v = 0; v < kVectors; ++v) {
-    int64_t count = tile.columns - v * static_cast<int64_t>(kLanes);
+  Unroll<0, kVectors>([&]<int v>() FERRY_INLINE {
+    int64_t first = v * static_cast<int64_t>(kLanes), count = tile.columns - first;
     FloatMask mask = hn::FirstN(d, static_cast<size_t>(count < 0 ? 0 : count));
-    HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) {
-      const float* from = tile.c + i * tile.c_stride + v * static_cast<int64_t>(kLanes);
+    Unroll<0, kRows>([&]<int i>() FERRY_INLINE {
+      const float* from = tile.c + i * tile.c_stride + first;
       acc[i][v] = whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from);
-    }
-  }
+    });
+  });
 }
 
 template <int kRows, int kVectors>
 HWY_NOINLINE void RunTile(const Tile& tile) {
   Floats acc[kRows][kVectors];
-  HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) {
-    HWY_UNROLL(4) for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::Zero(FloatTag());
-  }
+  ForTile<kRows, kVectors>([&]<int i, int v>() FERRY_INLINE { acc[i][v] = hn::Zero(FloatTag()); });
   if (tile.continues) Resume<kRows, kVectors>(tile, acc);
   Accumulate<kRows, kVectors>(tile, acc);
-  // The cheap activations are applied here; the others in a second pass over the finished rows (see RunBlock), which
+  // The cheap activations are applied here; the others in a second pass over the finished rows (see RunStrip), which
   // keeps this function, compiled for every number of rows, small.
-  if (tile.columns == kVectors * static_cast<int64_t>(kLanes))
-    FinishWhole<kRows, kVectors>(tile, acc);
-  else
-    FinishEdge<kRows, kVectors>(tile, acc);
+  if (tile.columns == kVectors * static_cast<int64_t>(kLanes)) return FinishWhole<kRows, kVectors>(tile, acc);
+  Floats copy[kRows][kVectors];  // with indices that are not constant, so that the sums themselves stay in registers
+  ForTile<kRows, kVectors>([&]<int i, int v>() FERRY_INLINE { copy[i][v] = acc[i][v]; });
+  FinishEdge<kRows, kVectors>(tile, copy);
 }
 
 template <int kVectors>

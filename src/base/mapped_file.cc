@@ -18,6 +18,27 @@
 namespace ferry {
 namespace {
 
+// Small files are read instead, so that nothing that happens to them later matters.
+constexpr size_t kReadWhole = 64 << 10;
+
+void* ReadWhole(int descriptor, size_t size) {
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return memory;
+  size_t done = 0;
+  while (done < size) {
+    ssize_t count = pread(descriptor, static_cast<char*>(memory) + done, size - done, static_cast<off_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {  // 0: cut off since its size was asked for
+      int reason = count < 0 ? errno : EIO;
+      munmap(memory, size);
+      errno = reason;
+      return MAP_FAILED;
+    }
+    done += static_cast<size_t>(count);
+  }
+  return memory;
+}
+
 const char* KindOf(mode_t mode) {
   if (S_ISDIR(mode)) return "a folder";
   if (S_ISFIFO(mode)) return "a pipe";
@@ -65,12 +86,15 @@ std::shared_ptr<MappedFile> MappedFile::FromDescriptor(int descriptor, const std
   file->name_ = name;
   file->size_ = static_cast<size_t>(facts.st_size);
   if (file->size_ == 0) return file;
-  void* address = mmap(nullptr, file->size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  bool is_small = file->size_ <= kReadWhole;
+  void* address =
+      is_small ? ReadWhole(descriptor, file->size_) : mmap(nullptr, file->size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
   if (address == MAP_FAILED) {
     file->size_ = 0;
     Fail(ErrorCode::kIo, Printable(name), ": cannot be mapped: ", std::strerror(errno));
   }
   file->data_ = static_cast<const std::byte*>(address);
+  if (is_small) return file;
   LiveMappings& live = LiveMappings::All();
   std::lock_guard lock(live.mutex);
   live.end_of[reinterpret_cast<uintptr_t>(address)] = reinterpret_cast<uintptr_t>(address) + file->size_;

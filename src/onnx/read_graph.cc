@@ -1,4 +1,5 @@
 #include "onnx/read_parts.h"
+#include "onnx/unknown_fields.h"
 
 namespace ferry::onnx {
 
@@ -8,16 +9,20 @@ void Once::Take(Fields& fields) {
   seen_ |= bit;
 }
 
-void ReadEntry(Source& source, std::string_view bytes, Metadata& out) {
+void ReadEntry(Fields& owner, Metadata& out, UnknownFields& kept) {
+  Tag tag = owner.tag();
+  std::string_view bytes = owner.Bytes();
   auto& [key, value] = out.emplace_back();
-  Fields fields(source, bytes);
+  bool is_whole = true;
+  Fields fields(owner.source(), bytes);
   while (fields.Next()) {
     switch (fields.tag()) {
       case entry_field::kKey: key = fields.Text(); break;
       case entry_field::kValue: value = fields.Text(); break;
-      default: fields.Skip();
+      default: fields.Skip(); is_whole = false;
     }
   }
+  if (!is_whole) KeepWhole(kept, tag, bytes);
 }
 
 OpsetImport ReadOpset(Source& source, std::string_view bytes) {
@@ -45,10 +50,11 @@ ValueInfo ReadValueInfo(Source& source, std::string_view bytes) {
         info.type = ReadPart(fields, "type", -1, ReadType);
         break;
       case value_info_field::kDoc: info.doc = fields.Text(); break;
-      case value_info_field::kMetadata: ReadEntry(source, fields.Bytes(), info.metadata); break;
+      case value_info_field::kMetadata: ReadEntry(fields, info.metadata, info.unknown); break;
       default: fields.Keep(info.unknown);
     }
   }
+  SortFields(info.unknown);
   return info;
 }
 
@@ -65,11 +71,12 @@ Node ReadNode(Source& source, std::string_view bytes) {
       case node_field::kOverload: node.overload = fields.Text(); break;
       case node_field::kAttribute: ReadElement(fields, "attribute", node.attributes, ReadAttribute); break;
       case node_field::kDoc: node.doc = fields.Text(); break;
-      case node_field::kMetadata: ReadEntry(source, fields.Bytes(), node.metadata); break;
+      case node_field::kMetadata: ReadEntry(fields, node.metadata, node.unknown); break;
       case node_field::kDeviceConfigurations: node.device_configurations.push_back(fields.Text()); break;
       default: fields.Keep(node.unknown);
     }
   }
+  SortFields(node.unknown);
   return node;
 }
 
@@ -80,10 +87,11 @@ QuantizationAnnotation ReadAnnotation(Source& source, std::string_view bytes) {
   while (fields.Next()) {
     switch (fields.tag()) {
       case annotation_field::kTensorName: annotation.tensor_name = fields.Text(); break;
-      case annotation_field::kParameters: ReadEntry(source, fields.Bytes(), annotation.parameters); break;
+      case annotation_field::kParameters: ReadEntry(fields, annotation.parameters, annotation.unknown); break;
       default: fields.Keep(annotation.unknown);
     }
   }
+  SortFields(annotation.unknown);
   return annotation;
 }
 }  // namespace
@@ -106,10 +114,11 @@ Graph ReadGraph(Source& source, std::string_view bytes) {
       case graph_field::kQuantization:
         ReadElement(fields, "quantization_annotation", graph.quantization, ReadAnnotation);
         break;
-      case graph_field::kMetadata: ReadEntry(source, fields.Bytes(), graph.metadata); break;
+      case graph_field::kMetadata: ReadEntry(fields, graph.metadata, graph.unknown); break;
       default: fields.Keep(graph.unknown);
     }
   }
+  SortFields(graph.unknown);
   return graph;
 }
 
@@ -131,10 +140,11 @@ Function ReadFunction(Source& source, std::string_view bytes) {
       case function_field::kOpsetImport: ReadElement(fields, "opset_import", function.opsets, ReadOpset); break;
       case function_field::kValueInfo: ReadElement(fields, "value_info", function.value_infos, ReadValueInfo); break;
       case function_field::kDoc: function.doc = fields.Text(); break;
-      case function_field::kMetadata: ReadEntry(source, fields.Bytes(), function.metadata); break;
+      case function_field::kMetadata: ReadEntry(fields, function.metadata, function.unknown); break;
       default: fields.Keep(function.unknown);
     }
   }
+  SortFields(function.unknown);
   return function;
 }
 
@@ -152,13 +162,12 @@ TrainingInfo ReadTrainingInfo(Source& source, std::string_view bytes) {
         once.Take(fields);
         info.algorithm = ReadPart(fields, "algorithm", -1, ReadGraph);
         break;
-      case training_field::kInitializationBinding:
-        ReadEntry(source, fields.Bytes(), info.initialization_binding);
-        break;
-      case training_field::kUpdateBinding: ReadEntry(source, fields.Bytes(), info.update_binding); break;
+      case training_field::kInitializationBinding: ReadEntry(fields, info.initialization_binding, info.unknown); break;
+      case training_field::kUpdateBinding: ReadEntry(fields, info.update_binding, info.unknown); break;
       default: fields.Keep(info.unknown);
     }
   }
+  SortFields(info.unknown);
   return info;
 }
 

@@ -8,7 +8,8 @@
 
 namespace ferry::onnx {
 
-void ReadEntry(Source& source, std::string_view bytes, Metadata& out);
+// The entry that `owner` stands at. One with unknown fields is also kept whole: see unknown_fields.h.
+void ReadEntry(Fields& owner, Metadata& out, UnknownFields& kept);
 OpsetImport ReadOpset(Source& source, std::string_view bytes);
 Type ReadType(Source& source, std::string_view bytes);
 StoredTensor ReadTensor(Source& source, std::string_view bytes);

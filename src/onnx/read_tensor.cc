@@ -4,6 +4,7 @@
 
 #include "onnx/aligned.h"
 #include "onnx/read_parts.h"
+#include "onnx/unknown_fields.h"
 
 namespace ferry::onnx {
 namespace {
@@ -222,16 +223,19 @@ void ResolveElements(Source& source, StoredTensor& stored, const DataFields& dat
   KeepUnusable(stored, data);
 }
 
-StoredTensor::Segment ReadSegment(Source& source, std::string_view bytes) {
+StoredTensor::Segment ReadSegment(Fields& owner, UnknownFields& kept) {
   StoredTensor::Segment segment;
-  Fields fields(source, bytes);
+  std::string_view bytes = owner.Bytes();
+  bool is_whole = true;
+  Fields fields(owner.source(), bytes);
   while (fields.Next()) {
     switch (fields.tag()) {
       case segment_field::kBegin: segment.begin = fields.Int(); break;
       case segment_field::kEnd: segment.end = fields.Int(); break;
-      default: fields.Skip();
+      default: fields.Skip(); is_whole = false;
     }
   }
+  if (!is_whole) KeepWhole(kept, kSegment, bytes);
   return segment;
 }
 
@@ -266,17 +270,18 @@ StoredTensor ReadTensor(Source& source, std::string_view bytes) {
       case kDataType: stored.dtype_number = fields.Int32(); break;
       case kSegment:
         once.Take(fields);
-        stored.segment = ReadSegment(source, fields.Bytes());
+        stored.segment = ReadSegment(fields, stored.unknown);
         break;
       case kName: stored.name = fields.Text(); break;
       case kDoc: stored.doc = fields.Text(); break;
-      case kExternalData: ReadEntry(source, fields.Bytes(), stored.external.entries); break;
-      case kMetadata: ReadEntry(source, fields.Bytes(), stored.metadata); break;
+      case kExternalData: ReadEntry(fields, stored.external.entries, stored.unknown); break;
+      case kMetadata: ReadEntry(fields, stored.metadata, stored.unknown); break;
       default: fields.Keep(stored.unknown);
     }
   }
   if (IsValidDType(stored.dtype_number)) stored.dtype = static_cast<DType>(stored.dtype_number);
   ResolveElements(source, stored, data);
+  SortFields(stored.unknown);
   return stored;
 }
 

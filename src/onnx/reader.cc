@@ -6,6 +6,7 @@
 #include "onnx/external_data.h"
 #include "onnx/foreign.h"
 #include "onnx/read_parts.h"
+#include "onnx/unknown_fields.h"
 
 namespace ferry {
 namespace onnx {
@@ -40,7 +41,7 @@ void ReadModelField(Source& source, Fields& fields, Model& model) {
       model.has_graph = true;
       break;
     case kOpsetImport: ReadElement(fields, "opset_import", model.opsets, ReadOpset); break;
-    case kMetadata: ReadEntry(source, fields.Bytes(), model.metadata); break;
+    case kMetadata: ReadEntry(fields, model.metadata, model.unknown); break;
     case kTrainingInfo: ReadElement(fields, "training_info", model.training, ReadTrainingInfo); break;
     case kFunctions: ReadElement(fields, "functions", model.functions, ReadFunction); break;
     case kConfiguration: model.device_configurations.push_back(fields.Text()); break;
@@ -60,6 +61,7 @@ Model ReadModelProto(Source& source, std::string_view bytes) {
   Model model;
   Fields fields(source, bytes);
   while (fields.Next()) ReadModelField(source, fields, model);
+  SortFields(model.unknown);
   if (SaysNothing(model)) source.Malformed(bytes.data(), "a protobuf message, but none of its fields is a model's");
   return model;
 }

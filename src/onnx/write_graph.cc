@@ -1,3 +1,6 @@
+#include <set>
+
+#include "onnx/unknown_fields.h"
 #include "onnx/write_parts.h"
 
 namespace ferry::onnx {
@@ -11,8 +14,20 @@ void PartWriter::WriteEntry(Tag tag, std::string_view key, std::string_view valu
   });
 }
 
-void PartWriter::WriteMetadata(Tag tag, const Metadata& entries) {
-  for (const auto& [key, value] : entries) WriteEntry(tag, key, value);
+void PartWriter::WriteMetadata(Tag tag, const Metadata& entries, const UnknownFields& kept) {
+  std::vector<std::string_view> whole = KeptMessages(kept, tag);
+  std::multiset<Metadata::value_type> to_come;
+  if (!whole.empty()) to_come.insert(entries.begin(), entries.end());
+  auto next = whole.begin();
+  for (const auto& entry : entries) {
+    if (next != whole.end()) to_come.erase(to_come.find(entry));
+    // What was kept of entries that are no longer in the model is left out.
+    while (next != whole.end() && EntryOf(*next) != entry && to_come.count(EntryOf(*next)) == 0) ++next;
+    if (next != whole.end() && EntryOf(*next) == entry)
+      out_.Bytes(tag, *next++);
+    else
+      WriteEntry(tag, entry.first, entry.second);
+  }
 }
 
 void PartWriter::WriteTexts(Tag tag, const std::vector<std::string>& texts) {
@@ -35,20 +50,20 @@ void PartWriter::WriteModel(const Model& model) {
   out_.Text(kDoc, model.doc);
   if (model.has_graph) out_.Message(kGraph, [&] { WriteGraph(model.graph); });
   WriteAll(kOpsetImport, model.opsets, &PartWriter::WriteOpset);
-  WriteMetadata(kMetadata, model.metadata);
+  WriteMetadata(kMetadata, model.metadata, model.unknown);
   WriteAll(kTrainingInfo, model.training, &PartWriter::WriteTrainingInfo);
   WriteAll(kFunctions, model.functions, &PartWriter::WriteFunction);
   WriteTexts(kConfiguration, model.device_configurations);
-  out_.Fields(model.unknown);
+  out_.Fields(WithoutKept(model.unknown, {kMetadata}));
 }
 
 void PartWriter::WriteTrainingInfo(const TrainingInfo& info) {
   using namespace training_field;
   if (info.initialization) out_.Message(kInitialization, [&] { WriteGraph(*info.initialization); });
   if (info.algorithm) out_.Message(kAlgorithm, [&] { WriteGraph(*info.algorithm); });
-  WriteMetadata(kInitializationBinding, info.initialization_binding);
-  WriteMetadata(kUpdateBinding, info.update_binding);
-  out_.Fields(info.unknown);
+  WriteMetadata(kInitializationBinding, info.initialization_binding, info.unknown);
+  WriteMetadata(kUpdateBinding, info.update_binding, info.unknown);
+  out_.Fields(WithoutKept(info.unknown, {kInitializationBinding, kUpdateBinding}));
 }
 
 void PartWriter::WriteGraph(const Graph& graph) {
@@ -63,13 +78,13 @@ void PartWriter::WriteGraph(const Graph& graph) {
   for (const QuantizationAnnotation& annotation : graph.quantization) {
     out_.Message(kQuantization, [&] {
       out_.Text(annotation_field::kTensorName, annotation.tensor_name);
-      WriteMetadata(annotation_field::kParameters, annotation.parameters);
-      out_.Fields(annotation.unknown);
+      WriteMetadata(annotation_field::kParameters, annotation.parameters, annotation.unknown);
+      out_.Fields(WithoutKept(annotation.unknown, {annotation_field::kParameters}));
     });
   }
   WriteAll(kSparseInitializer, graph.sparse_initializers, &PartWriter::WriteSparseTensor);
-  WriteMetadata(kMetadata, graph.metadata);
-  out_.Fields(graph.unknown);
+  WriteMetadata(kMetadata, graph.metadata, graph.unknown);
+  out_.Fields(WithoutKept(graph.unknown, {kMetadata}));
 }
 
 void PartWriter::WriteNode(const Node& node) {
@@ -82,9 +97,9 @@ void PartWriter::WriteNode(const Node& node) {
   out_.Text(kDoc, node.doc);
   out_.Text(kDomain, node.domain);
   out_.Text(kOverload, node.overload);
-  WriteMetadata(kMetadata, node.metadata);
+  WriteMetadata(kMetadata, node.metadata, node.unknown);
   WriteTexts(kDeviceConfigurations, node.device_configurations);
-  out_.Fields(node.unknown);
+  out_.Fields(WithoutKept(node.unknown, {kMetadata}));
 }
 
 void PartWriter::WriteAttribute(const Attribute& attribute) {
@@ -140,8 +155,8 @@ void PartWriter::WriteFunction(const Function& function) {
   WriteAll(kAttributeProto, function.attribute_defaults, &PartWriter::WriteAttribute);
   WriteAll(kValueInfo, function.value_infos, &PartWriter::WriteValueInfo);
   out_.Text(kOverload, function.overload);
-  WriteMetadata(kMetadata, function.metadata);
-  out_.Fields(function.unknown);
+  WriteMetadata(kMetadata, function.metadata, function.unknown);
+  out_.Fields(WithoutKept(function.unknown, {kMetadata}));
 }
 
 void PartWriter::WriteValueInfo(const ValueInfo& info) {
@@ -150,8 +165,8 @@ void PartWriter::WriteValueInfo(const ValueInfo& info) {
   bool has_type = info.type.known() || !info.type.denotation.empty() || info.type.unknown_fields;
   if (has_type) out_.Message(kType, [&] { WriteType(info.type); });
   out_.Text(kDoc, info.doc);
-  WriteMetadata(kMetadata, info.metadata);
-  out_.Fields(info.unknown);
+  WriteMetadata(kMetadata, info.metadata, info.unknown);
+  out_.Fields(WithoutKept(info.unknown, {kMetadata}));
 }
 
 }  // namespace ferry::onnx

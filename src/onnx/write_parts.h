@@ -40,7 +40,8 @@ class PartWriter {
   void WriteTypeKind(const Type& type);
   void WriteShape(const SymbolicShape& shape);
   void WriteTyped(const Tensor& tensor);
-  void WriteMetadata(Tag tag, const Metadata& entries);
+  void WriteMetadata(Tag tag, const Metadata& entries, const UnknownFields& kept);
+  void WriteSegment(const StoredTensor& stored);
   void WriteEntry(Tag tag, std::string_view key, std::string_view value);
 
   // A repeated field: one message for each element.

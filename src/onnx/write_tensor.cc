@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "onnx/unknown_fields.h"
 #include "onnx/write_parts.h"
 
 namespace ferry::onnx {
@@ -54,6 +55,17 @@ void PartWriter::WriteTyped(const Tensor& tensor) {
   }
 }
 
+void PartWriter::WriteSegment(const StoredTensor& stored) {
+  const auto& [begin, end] = *stored.segment;
+  for (std::string_view whole : KeptMessages(stored.unknown, kSegment))
+    if (StoredTensor::Segment kept = SegmentOf(whole); kept.begin == begin && kept.end == end)
+      return out_.Bytes(kSegment, whole);
+  out_.Message(kSegment, [&, begin = begin, end = end] {
+    out_.Int(segment_field::kBegin, begin);
+    out_.Int(segment_field::kEnd, end);
+  });
+}
+
 void PartWriter::WriteTensor(const StoredTensor& stored) {
   const Tensor& tensor = stored.tensor;
   const Placement::Extent* extent = nullptr;
@@ -68,12 +80,7 @@ void PartWriter::WriteTensor(const StoredTensor& stored) {
   for (int64_t dim : tensor.defined() ? tensor.shape().ToVector() : stored.dims) out_.Int(kDims, dim);
   DType dtype = tensor.defined() ? tensor.dtype() : stored.dtype;
   out_.NonZeroInt(kDataType, dtype == DType::kUndefined ? stored.dtype_number : static_cast<int64_t>(dtype));
-  if (stored.segment) {
-    out_.Message(kSegment, [&] {
-      out_.Int(segment_field::kBegin, stored.segment->begin);
-      out_.Int(segment_field::kEnd, stored.segment->end);
-    });
-  }
+  if (stored.segment) WriteSegment(stored);
   if (typed && !extent) WriteTyped(tensor);
   out_.Text(kName, stored.name);
   if (tensor.defined() && !typed && !extent) out_.Borrowed(kRawData, BytesOf(tensor));
@@ -83,11 +90,11 @@ void PartWriter::WriteTensor(const StoredTensor& stored) {
     WriteEntry(kExternalData, "offset", Cat(extent->offset));
     WriteEntry(kExternalData, "length", Cat(extent->length));
   } else if (stays_external || stored.storage != StoredTensor::Storage::kExternal) {
-    WriteMetadata(kExternalData, stored.external.entries);
+    WriteMetadata(kExternalData, stored.external.entries, stored.unknown);
   }
   if (extent || stays_external) out_.Int(kDataLocation, kLocationExternal);
-  WriteMetadata(kMetadata, stored.metadata);
-  out_.Fields(stored.unknown);
+  WriteMetadata(kMetadata, stored.metadata, stored.unknown);
+  out_.Fields(WithoutKept(stored.unknown, {kSegment, kExternalData, kMetadata}));
 }
 
 void PartWriter::WriteSparseTensor(const StoredSparseTensor& sparse) {

@@ -40,6 +40,13 @@ TEST_F(MappedFileTest, ShowsTheBytesOfTheFile) {
   EXPECT_EQ(file->text(), "hello") << "a file that is deleted meanwhile stays readable";
 }
 
+TEST_F(MappedFileTest, ASmallFileMayBeCutOffMeanwhile) {
+  std::ofstream(folder_ / "f") << std::string(60'000, 'x');
+  auto file = MappedFile::Open((folder_ / "f").string());
+  fs::resize_file(folder_ / "f", 0);
+  EXPECT_EQ(file->text(), std::string(60'000, 'x'));
+}
+
 TEST_F(MappedFileTest, AnEmptyFileIsFine) {
   std::ofstream(folder_ / "f");
   auto file = MappedFile::Open((folder_ / "f").string());

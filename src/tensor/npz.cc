@@ -9,21 +9,31 @@ namespace ferry {
 
 static constexpr std::string_view kSuffix = ".npy";
 
-NamedTensors ReadNpz(const std::string& path) {
-  std::shared_ptr<ZipArchive> archive = ZipArchive::Open(path);
+static NamedTensors ReadArrays(ZipArchive& archive) {
   NamedTensors tensors;
-  for (const ZipEntry& entry : archive->entries()) {
+  for (const ZipEntry& entry : archive.entries()) {
     try {
       if (!std::string_view(entry.name).ends_with(kSuffix))
         Fail(ErrorCode::kInvalidModel, "is not a .npy array, so this is no .npz file");
       std::string name = entry.name.substr(0, entry.name.size() - kSuffix.size());
-      tensors.emplace_back(std::move(name), ReadNpy(archive->Read(entry)));
+      tensors.emplace_back(std::move(name), ReadNpy(archive.Read(entry)));
     } catch (Error& error) {
-      throw error.At(Cat(Printable(path), ": array '", Printable(entry.name), "'"));
+      throw error.At(Cat("array '", Printable(entry.name), "'"));
     }
   }
   return tensors;
 }
+
+NamedTensors ReadNpz(const std::string& path) {
+  std::shared_ptr<ZipArchive> archive = ZipArchive::Open(path);
+  try {
+    return ReadArrays(*archive);
+  } catch (Error& error) {
+    throw error.At(Printable(path));
+  }
+}
+
+NamedTensors ReadNpz(SharedBytes file) { return ReadArrays(*ZipArchive::Open(std::move(file))); }
 
 void WriteNpz(const std::string& path, const NamedTensors& tensors) {
   ZipWriter writer(path);

@@ -220,12 +220,16 @@ Exported ExportProgram(const ExportedProgram& program, const ExportOptions& opti
   return ProgramExport(program, options).Run();
 }
 
+Exported ExportArchive(Archive& archive, const ExportOptions& options) {
+  if (script::HoldsScript(archive)) return ExportScript(archive, options);
+  if (!HoldsExportedProgram(archive)) Fail(ErrorCode::kUnsupported, "the archive holds no program");
+  return ExportProgram(ReadPt2(archive), options);
+}
+
 Exported ExportFile(const std::string& path, const ExportOptions& options) {
   std::shared_ptr<Archive> archive = Archive::Open(path);
   try {
-    if (script::HoldsScript(*archive)) return ExportScript(*archive, options);
-    if (!HoldsExportedProgram(*archive)) Fail(ErrorCode::kUnsupported, "the archive holds no program");
-    return ExportProgram(ReadPt2(*archive), options);
+    return ExportArchive(*archive, options);
   } catch (Error& error) {
     throw error.At(Printable(path));
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/model.h"
+#include "torch/archive.h"
 #include "torch/dynamic_axes.h"
 #include "torch/lower/call.h"
 #include "torch/program.h"
@@ -43,7 +44,8 @@ struct Exported {
 // The model is at the newest opset, but uses only operators and types that options.opset has: doctor/export_model.h
 // brings it there. Throws kUnsupported naming the operator, the node and its module when something has no export.
 Exported ExportProgram(const ExportedProgram& program, const ExportOptions& options = {});
-// A .pt2 file or a TorchScript .pt file.
+// A .pt2 archive or a TorchScript archive.
+Exported ExportArchive(Archive& archive, const ExportOptions& options = {});
 Exported ExportFile(const std::string& path, const ExportOptions& options = {});
 
 }  // namespace ferry::torch

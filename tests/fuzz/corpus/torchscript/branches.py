@@ -16,7 +16,7 @@ class M(Module):
       z0 = torch.unsqueeze(z, 0)
     total = 0
     for i in range(n):
-      total = torch.add(total, torch.__getitem__(torch.size(x), 1))
+      total = torch.add(total, (torch.size(x))[1])
     while torch.lt(total, 20):
       total = torch.add(torch.mul(total, 2), 1)
     if bool(torch.gt(torch.sum(y), 0)):
@@ -24,6 +24,9 @@ class M(Module):
     else:
       w = torch.neg(y)
     parts = torch.split(z0, 1, 1)
-    joined = torch.cat([part for part in parts], 1)
+    kept = annotate(List[Tensor], [])
+    for part in parts:
+      _0 = torch.append(kept, part)
+    joined = torch.cat(kept, 1)
     out = {"joined": joined, "w": w}
     return (joined, [total, n], out)

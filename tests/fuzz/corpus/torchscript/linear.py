@@ -6,7 +6,8 @@ class M(Module):
   training : bool
   scale : Final[float] = 0.5
   def forward(self: __torch__.M,
-    x: Tensor) -> Tensor:
+    x: Tensor,
+    y: Tensor) -> Tensor:
     bias = self.bias
     weight = torch.view(self.weight, [2, 3])
     _0 = torch.linear(x, weight, None)

@@ -6,7 +6,8 @@ class M(Module):
   training : bool
   scale : Final[float] = 0.5
   def forward(self: __torch__.M,
-    x: Tensor) -> Tensor:
+    x: Tensor,
+    y: Tensor) -> Tensor:
     _0 = "{} is {}"
     if torch.eq(torch.dim(x), 3):
       ops.prim.RaiseException(torch.format(_0, "x", torch.dim(x)))
@@ -15,7 +16,7 @@ class M(Module):
       z = torch.reshape(x, [-1, 3])
     a, b, c = torch.unbind(z, 1)
     fn = __torch__.helper
-    return torch.stack([fn(a, 1, ), torch.__getitem__([b, c], -1)], -1)
+    return torch.stack([fn(a, 1, ), ([b, c])[-1]], -1)
 def helper(x: Tensor,
     n: Optional[int]=None) -> Tensor:
   if torch.__isnot__(n, None):

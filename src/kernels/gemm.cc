@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 #include <vector>
+
+#include "kernels/packed_gemm.h"
 
 namespace ferry {
 namespace {
@@ -174,6 +177,9 @@ class Blocks {
   int64_t task_columns_, depth_block_, row_block_, column_block_;
 };
 
+// Rows of a packed product that are worth a task, and elements of the largest matrix that is packed while running.
+constexpr int64_t kPackedRows = 192, kMostPacked = int64_t{1} << 20;
+
 // Few rows of A: B is read once, in order, straight from where it lies.
 constexpr int64_t kFewRows = 4;
 
@@ -233,6 +239,55 @@ void FewRows(const GemmArgs<T>& args, ThreadPool* pool) {
   }
 }
 
+// Memory that a thread keeps from run to run.
+float* PanelScratch(int64_t count) {
+  thread_local std::vector<float> kept;
+  if (kept.size() < static_cast<size_t>(count)) kept.resize(static_cast<size_t>(count));
+  return kept.data();
+}
+
+// Products of floats with the second operand packed on the way. Results do not depend on how rows are cut.
+void PackedProducts(const GemmArgs<float>& args, ThreadPool* pool) {
+  const GemmKernels& kernels = BestGemmKernels();
+  auto batches = std::max<int64_t>(static_cast<int64_t>(args.batches.size()), 1);
+  int64_t size = PackedSize(args.k, args.n), cuts = CeilDivide(args.m, kPackedRows);
+  auto batch_at = [&](int64_t batch) {
+    return args.batches.empty() ? GemmBatch{} : args.batches[static_cast<size_t>(batch)];
+  };
+  auto pack = [&](int64_t batch, float* to) {
+    PackMatrix(args.b + batch_at(batch).b, args.k, args.n, args.b_row, args.b_col, to);
+  };
+  auto multiply = [&](int64_t batch, int64_t row, const float* packed) {
+    int64_t rows = std::min(kPackedRows, args.m - row);
+    kernels.plain(args.a + batch_at(batch).a + row * args.a_row, args.a_row, rows, args.k, packed, args.n,
+                  args.c + batch * args.c_batch + row * args.c_row, args.c_row, {});
+  };
+  int64_t work = std::max<int64_t>(1, std::min(args.m, kPackedRows) * args.n * args.k);
+  int64_t grain = std::max<int64_t>(1, (int64_t{1} << 19) / work);
+  if (batches == 1) {
+    float* packed = PanelScratch(size);
+    pack(0, packed);
+    RunParallel(pool, cuts, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t cut = begin; cut < end; ++cut) multiply(0, cut * kPackedRows, packed);
+    });
+    return;
+  }
+  RunParallel(pool, batches, std::max<int64_t>(1, grain / cuts), [&](int64_t begin, int64_t end) {
+    float* packed = PanelScratch(size);
+    for (int64_t batch = begin; batch < end; ++batch) {
+      bool again = batch > begin && batch_at(batch).b == batch_at(batch - 1).b;
+      if (!again) pack(batch, packed);
+      for (int64_t cut = 0; cut < cuts; ++cut) multiply(batch, cut * kPackedRows, packed);
+    }
+  });
+}
+
+// Packing pays when every element of B is used by several rows; memory for it should stay small.
+bool PacksWell(const GemmArgs<float>& args) {
+  return !args.accumulate && args.a_col == 1 && args.k > 0 && args.n > 0 && args.m > kFewRows &&
+         args.k <= kMostPacked / args.n;
+}
+
 }  // namespace
 
 template <class T>
@@ -252,6 +307,8 @@ void PanelGemm(const PanelGemmArgs<T>& args, ThreadPool* pool) {
 
 template <class T>
 void Gemm(const GemmArgs<T>& args, ThreadPool* pool) {
+  if constexpr (std::is_same_v<T, float>)
+    if (PacksWell(args)) return PackedProducts(args, pool);
   bool b_is_dense = args.b_col == 1 || args.b_row == 1;
   if (args.m <= kFewRows && args.k > 0 && b_is_dense && args.batches.size() <= 1) return FewRows(args, pool);
   if (args.m <= kFewRows && args.k > 0 && b_is_dense) {

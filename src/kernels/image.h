@@ -8,17 +8,19 @@
 
 namespace ferry {
 
-// One image in which every output channel reads the input channel of the same number.
+// One image in which every output channel reads the input channel of the same number, or, in a grouped convolution, the
+// few channels of its group.
 struct DepthwiseConv {
   const float* x = nullptr;         // [height, width, channels]
   const float* residual = nullptr;  // like y; may be the same memory
-  const float* weights = nullptr;   // [kernel_height · kernel_width, channels]
+  const float* weights = nullptr;   // [kernel_height · kernel_width, channels]; grouped: see PackGrouped
   const float* bias = nullptr;
   const float* zeros = nullptr;  // as many as channels
-  float* y = nullptr;            // [out_height, out_width, channels]
+  float* y = nullptr;            // [out_height, out_width, channels or features]
   int64_t channels = 0, height = 0, width = 0, out_width = 0;
   int64_t kernel_height = 0, kernel_width = 0, stride_y = 1, stride_x = 1, dilation_y = 1, dilation_x = 1;
   int64_t pad_top = 0, pad_left = 0;
+  int64_t features = 0, group_channels = 1, group_features = 1;  // of a grouped one
   Activation activation;
 };
 
@@ -50,6 +52,10 @@ struct ImageKernels {
   // Output rows [first, last). `columns` is room for DepthwiseColumns(conv) pointers.
   void (*depthwise)(const DepthwiseConv& conv, int64_t first, int64_t last, const float** columns);
   int64_t depthwise_pixels;  // outputs that are made at once
+  // The same for a grouped convolution with a kernel that is 3 wide, not dilated, with a stride of 1 or 2 along rows;
+  // the features of a group fill vectors of `lanes`.
+  void (*grouped)(const DepthwiseConv& conv, int64_t first, int64_t last, const float** columns);
+  int64_t lanes;
   const WinogradKernels *winograd2, *winograd4;
   // to[c] = the largest, or `scale` times the sum, of pixels[i][c] over i < count. NaN wins.
   void (*largest)(const float* const* pixels, int64_t count, int64_t channels, float* to);
@@ -65,6 +71,10 @@ struct ImageKernels {
 };
 
 const ImageKernels& BestImageKernels();
+
+// Weights [features, group_channels, kernel_height, 3] as `grouped` reads them: for every vector of features, kernel
+// row and channel three vectors.
+void PackGrouped(const float* weights, const DepthwiseConv& conv, float* packed);
 
 // Pointers that a row of a depthwise convolution needs.
 int64_t DepthwiseColumns(const DepthwiseConv& conv);

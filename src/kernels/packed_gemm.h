@@ -32,7 +32,8 @@ struct GatheredGemm {
   float* c = nullptr;
   int64_t c_stride = 0;
   GemmEpilogue epilogue;
-  int64_t offset = 0;  // added to every pointer: one group of a convolution's channels
+  int64_t offset = 0;            // added to every pointer: one group of a convolution's channels
+  const float* zeros = nullptr;  // what rows of padding point at, which tiles that see nothing else leave out
 };
 
 // Floats that the packed form of a [depth × columns] matrix takes (taps included in depth).
@@ -40,7 +41,8 @@ int64_t PackedSize(int64_t depth, int64_t columns);
 // b[k * row_stride + n * column_stride]
 void PackMatrix(const float* b, int64_t depth, int64_t columns, int64_t row_stride, int64_t column_stride,
                 float* packed);
-// One panel out of at most kPanelWidth columns that lie along memory, `line_stride` apart; what is missing becomes zero.
+// One panel out of at most kPanelWidth columns that lie along memory, `line_stride` apart; what is missing becomes
+// zero.
 void TurnIntoPanel(const float* lines, int64_t line_stride, int64_t filled, int64_t depth, float* panel);
 // Where element (k, n) of it lies.
 int64_t PackedIndex(int64_t depth, int64_t k, int64_t n);

@@ -26,6 +26,7 @@ struct SoftmaxRow {
   int64_t count = 0;
   float scale = 1;
   bool nan_to_zero = false;  // a row without an answer (all −∞, or NaN somewhere) becomes zeros, not NaN
+  bool normalize = true;
 };
 
 struct RowKernels {
@@ -33,7 +34,8 @@ struct RowKernels {
   void (*exp)(const float* x, float* y, int64_t count);
   void (*erf)(const float* x, float* y, int64_t count);
   void (*normalize)(const NormalizeRow& row);
-  void (*softmax)(const SoftmaxRow& row);
+  // Gives what is left to multiply y with: 1 when it is normalized.
+  float (*softmax)(const SoftmaxRow& row);
   // y = Σ weights[k] · rows[k * stride …], for products with a single row on the left
   void (*combine)(const float* weights, int64_t depth, const float* rows, int64_t stride, float* y, int64_t count);
   float (*dot)(const float* a, const float* b, int64_t count);

@@ -84,16 +84,18 @@ struct Attention {
 
 // Scratch memory that a thread keeps from run to run.
 float* Scratch(size_t which, int64_t count) {
-  thread_local std::array<std::vector<float>, 4> kept;
+  thread_local std::array<std::vector<float>, 5> kept;
   if (kept[which].size() < static_cast<size_t>(count)) kept[which].resize(static_cast<size_t>(count));
   return kept[which].data();
 }
 
-void SoftmaxRows(const Attention& problem, int64_t mask_offset, int64_t first, int64_t count, float* scores) {
+// Leaves the division by the sums to be made: `factors` has one for every row.
+void SoftmaxRows(const Attention& problem, int64_t mask_offset, int64_t first, int64_t count, float* scores,
+                 float* factors) {
   const RowKernels& kernels = BestRowKernels();
   int64_t keys = problem.keys();
   for (int64_t r = 0; r < count; ++r) {
-    SoftmaxRow row{scores + r * keys, nullptr, scores + r * keys, keys, problem.scale, problem.nan_to_zero};
+    SoftmaxRow row{scores + r * keys, nullptr, scores + r * keys, keys, problem.scale, problem.nan_to_zero, false};
     if (problem.has_mask) {
       row.mask = MaskRow(problem.mask, mask_offset, first + r);
       if (problem.mask.columns == 1 && keys > 1) {
@@ -102,8 +104,12 @@ void SoftmaxRows(const Attention& problem, int64_t mask_offset, int64_t first, i
         row.mask = spread;
       }
     }
-    kernels.softmax(row);
+    factors[r] = kernels.softmax(row);
   }
+}
+
+void ScaleRow(float factor, int64_t count, float* row) {
+  for (int64_t i = 0; i < count; ++i) row[i] *= factor;
 }
 
 // Few queries: packing would cost more than it saves.
@@ -122,8 +128,11 @@ void FewQueries(const Attention& problem, int64_t index, int64_t first, int64_t 
       for (int64_t t = 0; t < keys; ++t) scores[t] = kernels.dot(query, k + t * problem.k.row_stride, depth);
     else
       kernels.combine(query, depth, k, problem.k.column_stride, scores, keys);
-    SoftmaxRows(problem, mask_offset, row, 1, scores);
-    kernels.combine(scores, keys, v, problem.v.row_stride, out + row * problem.out.row_stride, problem.v.columns);
+    float factor;
+    SoftmaxRows(problem, mask_offset, row, 1, scores, &factor);
+    float* to = out + row * problem.out.row_stride;
+    kernels.combine(scores, keys, v, problem.v.row_stride, to, problem.v.columns);
+    ScaleRow(factor, problem.v.columns, to);
   }
 }
 
@@ -144,12 +153,14 @@ void ManyQueries(const Attention& problem, int64_t index, int64_t first, int64_t
              problem.v.column_stride, packed_v);
   int64_t block = std::clamp(kScores / keys / gemm.best_rows, int64_t{1}, int64_t{16}) * gemm.best_rows;
   float* scores = Scratch(0, block * keys);
+  float* factors = Scratch(4, block);
   for (int64_t row = first; row < last; row += block) {
     int64_t count = std::min(block, last - row);
     gemm.plain(q + row * problem.q.row_stride, problem.q.row_stride, count, depth, packed_k, keys, scores, keys, {});
-    SoftmaxRows(problem, mask_offset, row, count, scores);
+    SoftmaxRows(problem, mask_offset, row, count, scores, factors);
     gemm.plain(scores, keys, count, keys, packed_v, width, out + row * problem.out.row_stride, problem.out.row_stride,
                {});
+    for (int64_t i = 0; i < count; ++i) ScaleRow(factors[i], width, out + (row + i) * problem.out.row_stride);
   }
 }
 

@@ -136,6 +136,14 @@ TEST(Conv, GroupedAgreesOnRandomShapes) {
   }
 }
 
+TEST(Conv, GroupsThatFillVectorsAgreeOnRandomShapes) {
+  Random random(13);
+  for (int round = 0; round < 100; ++round) {
+    Layer layer = RandomLayer(random, 2, random.Number(2, 5), random.Number(2, 20), 8 * random.Number(1, 4));
+    Compare(layer.model, layer.x, layer.text);
+  }
+}
+
 TEST(Conv, LinesAndVolumesAgreeOnRandomShapes) {
   Random random(4);
   for (int round = 0; round < 100; ++round) {

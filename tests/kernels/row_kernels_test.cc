@@ -59,6 +59,49 @@ TEST(RowKernels, TanhAndSigmoidAreWithinThreeUlps) {
     ASSERT_LE(UlpsApart(y[i], 1 / (1 + std::exp(-static_cast<double>(x[i])))), 3) << x[i];
 }
 
+TEST(RowKernels, GeluIsWithinFourRoundingsOfItsArgument) {
+  std::vector<float> x, y;
+  for (float value = -12; value < 12; value += 0.000317f) x.push_back(value);
+  y.resize(x.size());
+  auto count = static_cast<int64_t>(x.size());
+  BestRowKernels().activate({ActivationKind::kGelu}, x.data(), y.data(), count);
+  for (size_t i = 0; i < x.size(); ++i) {
+    double at = static_cast<double>(x[i]);
+    ASSERT_NEAR(y[i], 0.5 * at * std::erfc(-at / std::sqrt(2.0)), std::ldexp(std::abs(at), -22)) << at;
+  }
+  BestRowKernels().activate({ActivationKind::kGeluTanh}, x.data(), y.data(), count);
+  for (size_t i = 0; i < x.size(); ++i) {
+    double at = static_cast<double>(x[i]);
+    double expected = 0.5 * at * (1 + std::tanh(std::sqrt(2 / M_PI) * (at + 0.044715 * at * at * at)));
+    ASSERT_NEAR(y[i], expected, std::ldexp(std::abs(at), -22)) << at;
+  }
+}
+
+TEST(RowKernels, ActivationsKeepEveryNan) {
+  uint32_t bits[] = {0x7fc00000u, 0x7fc00001u, 0xffc001ffu, 0x7fffffffu};
+  float nans[4], y[4];
+  std::memcpy(nans, bits, sizeof(bits));
+  for (ActivationKind kind : {ActivationKind::kSigmoid, ActivationKind::kSilu, ActivationKind::kGelu,
+                              ActivationKind::kGeluTanh, ActivationKind::kTanh}) {
+    BestRowKernels().activate({kind, 1.0f}, nans, y, 4);
+    for (float value : y) EXPECT_TRUE(std::isnan(value)) << static_cast<int>(kind);
+  }
+  float scores[16] = {};
+  for (float nan : nans) {
+    scores[3] = nan;
+    float out[16];
+    BestRowKernels().softmax({scores, nullptr, out, 16});
+    for (float value : out) EXPECT_TRUE(std::isnan(value));
+  }
+}
+
+TEST(RowKernels, SoftmaxLeavesTheDivisionToTheCaller) {
+  std::vector<float> x{1, 2, 3, 4, 5, -100, 0, 2, 1}, whole(9), y(9);
+  EXPECT_EQ(BestRowKernels().softmax({x.data(), nullptr, whole.data(), 9}), 1.0f);
+  float factor = BestRowKernels().softmax({x.data(), nullptr, y.data(), 9, 1, false, false});
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_FLOAT_EQ(y[i] * factor, whole[i]);
+}
+
 TEST(RowKernels, ExpOfSpecialNumbers) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   float x[] = {kInfinity, -kInfinity, NAN, 0.0f, 200.0f, -200.0f, 88.8f}, y[7];

@@ -155,5 +155,21 @@ TEST(FuseConv, LeavesSumsThatStretch) {
   EXPECT_EQ(std::count(names.begin(), names.end(), "Add"), 1);
 }
 
+// A vision transformer's tokens: the patches exist in both layouts, what is added to them in one only.
+TEST(MoveChannelsLast, LeavesSumsAloneThatWouldNeedTranspositions) {
+  Tensor shape(DType::kInt64, {3});
+  int64_t sizes[] = {0, 8, 100};
+  std::copy_n(sizes, 3, shape.MutableData<int64_t>());
+  Node turn = MakeNode("Transpose", {"flat"}, {"tokens"}, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  Graph graph = MakeGraph({Conv("x", "c"), MakeNode("Reshape", {"c", "shape"}, {"flat"}), turn,
+                           MakeNode("MatMul", {"tokens", "square"}, {"p"}), MakeNode("Add", {"tokens", "p"}, {"sum"}),
+                           MakeNode("MatMul", {"sum", "square"}, {"q"}), MakeNode("Add", {"sum", "q"}, {"y"})},
+                          {"y"}, {MakeStored("shape", shape), MakeStored("square", Ones({8, 8}))});
+  EXPECT_TRUE(MoveChannelsLast(graph));
+  // The image in and out of the convolution's layout, and the model's own.
+  EXPECT_EQ(
+      std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) { return n.op_type == "Transpose"; }), 3);
+}
+
 }  // namespace
 }  // namespace ferry

@@ -14,6 +14,7 @@ std::unique_ptr<ConvAlgorithm> Choose(const Tensor& weight, const ImageConvPlan&
   const ConvPlan& conv = plan.conv;
   if (conv.group_channels == 1 && conv.group_features == 1 && plan.axes[0].kernel == 1 && plan.axes[0].input == 1)
     return MakeDepthwiseConv(weight, plan, cache);
+  if (FitsGrouped(plan) && conv.group_channels <= 32) return MakeGroupedConv(weight, plan, cache);
   if (FitsWinograd(plan) && conv.channels >= 16 && conv.features >= 16 && conv.counts.output >= 16) {
     bool large = conv.counts.output >= 100;
     return MakeWinogradConv(weight, plan, large ? 4 : 2, cache);

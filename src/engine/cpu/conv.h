@@ -29,6 +29,8 @@ class ConvAlgorithm {
 // Weights are [features, channels / groups, kernel…] as Conv has them.
 std::unique_ptr<ConvAlgorithm> MakeGemmConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
 std::unique_ptr<ConvAlgorithm> MakeDepthwiseConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
+std::unique_ptr<ConvAlgorithm> MakeGroupedConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
+bool FitsGrouped(const ImageConvPlan& plan);
 // `outputs` is 2 or 4: the size of a tile.
 std::unique_ptr<ConvAlgorithm> MakeWinogradConv(const Tensor& weight, const ImageConvPlan& plan, int outputs,
                                                 WeightCache& cache);

@@ -8,37 +8,46 @@
 namespace ferry {
 namespace {
 
+DepthwiseConv ImageOf(const ImageConvPlan& plan) {
+  const ConvPlan& conv = plan.conv;
+  const WindowAxis &vertical = plan.axes[1], &horizontal = plan.axes[2];
+  DepthwiseConv image;
+  image.channels = conv.channels;
+  image.height = vertical.input, image.width = horizontal.input, image.out_width = horizontal.output;
+  image.kernel_height = vertical.kernel, image.kernel_width = horizontal.kernel;
+  image.stride_y = vertical.stride, image.stride_x = horizontal.stride;
+  image.dilation_y = vertical.dilation, image.dilation_x = horizontal.dilation;
+  image.pad_top = vertical.pad_begin, image.pad_left = horizontal.pad_begin;
+  image.features = conv.features, image.group_channels = conv.group_channels;
+  image.group_features = conv.group_features;
+  return image;
+}
+
 class Depthwise final : public ConvAlgorithm {
  public:
-  Depthwise(std::shared_ptr<const Tensor> weights, int64_t channels)
-      : weights_(std::move(weights)), zeros_(static_cast<size_t>(channels)) {}
+  using Kernel = void (*)(const DepthwiseConv& conv, int64_t first, int64_t last, const float** columns);
+  Depthwise(std::shared_ptr<const Tensor> weights, const ConvPlan& conv, Kernel kernel)
+      : weights_(std::move(weights)), zeros_(static_cast<size_t>(conv.channels)), kernel_(kernel) {}
 
   void Run(const ConvCall& call) const override {
     const ConvPlan& conv = call.plan.conv;
-    const WindowAxis &vertical = call.plan.axes[1], &horizontal = call.plan.axes[2];
-    DepthwiseConv image;
+    DepthwiseConv image = ImageOf(call.plan);
     image.weights = weights_->Data<float>();
     image.bias = call.bias;
     image.zeros = zeros_.data();
-    image.channels = conv.channels;
-    image.height = vertical.input, image.width = horizontal.input, image.out_width = horizontal.output;
-    image.kernel_height = vertical.kernel, image.kernel_width = horizontal.kernel;
-    image.stride_y = vertical.stride, image.stride_x = horizontal.stride;
-    image.dilation_y = vertical.dilation, image.dilation_x = horizontal.dilation;
-    image.pad_top = vertical.pad_begin, image.pad_left = horizontal.pad_begin;
     image.activation = call.activation;
-    int64_t rows = vertical.output, row_work = horizontal.output * conv.channels * conv.counts.taps;
+    int64_t rows = call.plan.axes[1].output, row_work = image.out_width * conv.features * conv.depth();
     int64_t grain = std::max<int64_t>(1, kConvPieceWork / 16 / std::max<int64_t>(1, row_work));
     call.context.ParallelFor(conv.batch * rows, grain, [&](int64_t begin, int64_t end) {
       const float** columns = ThreadScratch<const float*>(ScratchUse::kRowPointers, DepthwiseColumns(image));
       while (begin < end) {
         int64_t number = begin / rows, first = begin % rows, last = std::min(rows, first + end - begin);
         DepthwiseConv part = image;
-        int64_t offset = number * conv.counts.output * conv.channels;
+        int64_t offset = number * conv.counts.output * conv.features;
         part.x = call.x + number * conv.counts.input * conv.channels;
         part.y = call.y + offset;
         if (call.residual) part.residual = call.residual + offset;
-        BestImageKernels().depthwise(part, first, last, columns);
+        kernel_(part, first, last, columns);
         begin += last - first;
       }
     });
@@ -47,6 +56,7 @@ class Depthwise final : public ConvAlgorithm {
  private:
   std::shared_ptr<const Tensor> weights_;
   std::vector<float> zeros_;
+  Kernel kernel_;
 };
 
 }  // namespace
@@ -61,7 +71,24 @@ std::unique_ptr<ConvAlgorithm> MakeDepthwiseConv(const Tensor& weight, const Ima
     DropPages(weight.raw(), weight.bytes());
     return made;
   });
-  return std::make_unique<Depthwise>(std::move(turned), channels);
+  return std::make_unique<Depthwise>(std::move(turned), plan.conv, BestImageKernels().depthwise);
+}
+
+bool FitsGrouped(const ImageConvPlan& plan) {
+  const WindowAxis &depth = plan.axes[0], &horizontal = plan.axes[2];
+  return plan.conv.groups > 1 && !plan.channels_first && depth.kernel == 1 && depth.input == 1 && depth.output == 1 &&
+         horizontal.kernel == 3 && horizontal.dilation == 1 && horizontal.stride <= 2 &&
+         plan.conv.group_features % BestImageKernels().lanes == 0;
+}
+
+std::unique_ptr<ConvAlgorithm> MakeGroupedConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
+  auto packed = cache.Get<Tensor>(weight, "taps of groups", [&] {
+    Tensor made(DType::kFloat, {weight.size()});
+    PackGrouped(weight.Data<float>(), ImageOf(plan), made.MutableData<float>());
+    DropPages(weight.raw(), weight.bytes());
+    return made;
+  });
+  return std::make_unique<Depthwise>(std::move(packed), plan.conv, BestImageKernels().grouped);
 }
 
 }  // namespace ferry

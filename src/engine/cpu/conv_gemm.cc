@@ -111,6 +111,11 @@ bool MergesTaps(const ImageConvPlan& plan) {
          (plan.channels_first || plan.axes[2].kernel > 1);
 }
 
+void InterleaveColors(const float* from, int64_t plane, int64_t count, float* to) {
+  const float *green = from + plane, *blue = green + plane;
+  for (int64_t x = 0; x < count; ++x, to += 3) to[0] = from[x], to[1] = green[x], to[2] = blue[x];
+}
+
 // The part of a padded image that windows read.
 struct PaddedImage {
   explicit PaddedImage(const ImageConvPlan& plan) : plan(plan) {
@@ -137,11 +142,11 @@ struct PaddedImage {
       std::copy_n(image + offset * channels, (end - begin) * channels, to + begin * channels);
       return;
     }
-    for (int64_t c = 0; c < channels; ++c) {
-      const float* from = image + c * plan.conv.counts.input + offset;
-      float* out = to + begin * channels + c;
+    const float* from = image + offset;
+    float* out = to + begin * channels;
+    if (channels == 3) return InterleaveColors(from, plan.conv.counts.input, end - begin, out);
+    for (int64_t c = 0; c < channels; ++c, ++out, from += plan.conv.counts.input)
       for (int64_t x = 0; x < end - begin; ++x) out[x * channels] = from[x];
-    }
   }
 
   const ImageConvPlan& plan;
@@ -244,6 +249,7 @@ class GemmConv final : public ConvAlgorithm {
     PointAtWindows(call, block, pointers);
     GatheredGemm gemm{pointers, block.rows, conv.counts.taps, conv.group_channels};
     gemm.c_stride = conv.features;
+    if (conv.group_channels >= 16) gemm.zeros = zeros_.data();
     if (conv.groups > 1)
       MultiplyGroups(call, block, gemm);
     else

@@ -120,20 +120,25 @@ void (*ChooseTile(const DepthwiseConv& conv))(const Tile&) {
   }
 }
 
-// Fills the pointers of one output row.
-void PointAtRow(const DepthwiseConv& conv, int64_t top, int64_t first_y, int64_t last_y, int64_t line,
-                const float** columns) {
+}  // namespace
+
+PixelLines::PixelLines(const DepthwiseConv& conv, int64_t row, const float** columns) : columns(columns) {
+  const int64_t tiles = (conv.out_width + kDepthwisePixels - 1) / kDepthwisePixels;
+  line = (tiles * kDepthwisePixels - 1) * conv.stride_x + (conv.kernel_width - 1) * conv.dilation_x + 1;
+  const int64_t top = row * conv.stride_y - conv.pad_top;
+  first_y = top >= 0 ? 0 : (-top + conv.dilation_y - 1) / conv.dilation_y;
+  last_y = top >= conv.height ? 0 : (conv.height - 1 - top) / conv.dilation_y + 1;
+  if (last_y > conv.kernel_height) last_y = conv.kernel_height;
+  if (last_y < first_y) last_y = first_y;
   for (int64_t ky = first_y; ky < last_y; ++ky) {
-    const float* row = conv.x + (top + ky * conv.dilation_y) * conv.width * conv.channels;
+    const float* pixels = conv.x + (top + ky * conv.dilation_y) * conv.width * conv.channels;
     const float** to = columns + ky * line;
     for (int64_t i = 0; i < line; ++i) {
       int64_t x = i - conv.pad_left;
-      to[i] = x >= 0 && x < conv.width ? row + x * conv.channels : conv.zeros;
+      to[i] = x >= 0 && x < conv.width ? pixels + x * conv.channels : conv.zeros;
     }
   }
 }
-
-}  // namespace
 
 // Channels that are worked on together. While an image is in the second-level cache, the rows under the kernel should
 // be in the first; a larger one is best read in order.
@@ -153,20 +158,15 @@ void Depthwise(const DepthwiseConv& conv, int64_t first, int64_t last, const flo
   for (int64_t channel = 0; channel < conv.channels; channel += block) {
     const int64_t end = conv.channels - channel < block ? conv.channels : channel + block;
     for (int64_t row = first; row < last; ++row) {
-      int64_t top = row * conv.stride_y - conv.pad_top;
-      int64_t first_y = top >= 0 ? 0 : (-top + conv.dilation_y - 1) / conv.dilation_y;
-      int64_t last_y = top >= conv.height ? 0 : (conv.height - 1 - top) / conv.dilation_y + 1;
-      if (last_y > conv.kernel_height) last_y = conv.kernel_height;
-      if (last_y < first_y) last_y = first_y;
-      PointAtRow(conv, top, first_y, last_y, line, columns);
+      const PixelLines lines(conv, row, columns);
       for (int64_t pixel = 0; pixel < conv.out_width; pixel += kDepthwisePixels) {
         int64_t there = conv.out_width - pixel;
         int64_t offset = (row * conv.out_width + pixel) * conv.channels;
         Tile tile{conv,
                   columns + pixel * conv.stride_x,
-                  line,
-                  first_y,
-                  last_y,
+                  lines.line,
+                  lines.first_y,
+                  lines.last_y,
                   conv.y + offset,
                   nullptr,
                   static_cast<int>(there < kDepthwisePixels ? there : kDepthwisePixels),

@@ -1,5 +1,6 @@
 #include "kernels/packed_gemm.h"
 #include "kernels/simd/finish-inl.h"
+#include "kernels/simd/unroll-inl.h"
 
 namespace ferry::FERRY_ISA {
 namespace {
@@ -18,6 +19,7 @@ struct Tile {
   int64_t row_count;  // stride between taps in `rows`
   int64_t taps, depth;
   int64_t offset;
+  const float* zeros;
   const float* b;        // first vector of this tile's columns
   int64_t panel_stride;  // from one panel to the next
   const char* ahead;     // what to fetch of the panels that come next, and how many bytes of it at a time
@@ -32,17 +34,6 @@ struct Tile {
   bool activate_first;
   bool continues;  // C holds the sum over the depths before these
 };
-
-#define FERRY_INLINE __attribute__((always_inline))
-
-// Loops over constants: indices that are known from the start keep arrays in registers.
-template <int kFrom, int kTo, class Body>
-HWY_INLINE void Unroll(const Body& body) {
-  if constexpr (kFrom < kTo) {
-    body.template operator()<kFrom>();
-    Unroll<kFrom + 1, kTo>(body);
-  }
-}
 
 template <int kRows, int kVectors, class Body>
 HWY_INLINE void ForTile(const Body& body) {
@@ -78,13 +69,25 @@ HWY_INLINE void Step(const float* const (&a)[kRows], int64_t k, const float* b, 
   });
 }
 
+template <int kRows>
+HWY_INLINE bool AllAre(const float* const* rows, const float* zeros) {
+  for (int i = 0; i < kRows; ++i)
+    if (rows[i] != zeros) return false;
+  return true;
+}
+
 template <int kRows, int kVectors>
 HWY_INLINE void Accumulate(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
   const float* b = tile.b;
   const char* ahead = tile.ahead;
   for (int64_t tap = 0; tap < tile.taps; ++tap) {
+    const float* const* rows = tile.rows + tap * tile.row_count;
+    if (tile.zeros && AllAre<kRows>(rows, tile.zeros)) {
+      b += tile.depth * ferry::kPanelWidth;
+      continue;
+    }
     const float* a[kRows];
-    Unroll<0, kRows>([&]<int i>() FERRY_INLINE { a[i] = tile.rows[tap * tile.row_count + i] + tile.offset; });
+    Unroll<0, kRows>([&]<int i>() FERRY_INLINE { a[i] = rows[i] + tile.offset; });
     int64_t k = 0;
     for (; k + kUnrolled <= tile.depth; k += kUnrolled, b += kUnrolled * ferry::kPanelWidth) {
       if constexpr (kVectors > 1) {
@@ -269,6 +272,7 @@ void RunStrip(const GatheredGemm& gemm, const DepthRange& range, const Strip& st
   tile.taps = gemm.taps;
   tile.depth = gemm.depth;
   tile.offset = gemm.offset;
+  tile.zeros = gemm.zeros;
   tile.panel_stride = panel_stride;
   tile.c_stride = gemm.c_stride;
   tile.residual_stride = epilogue.residual_stride;

@@ -109,7 +109,7 @@ void Interleave(const float* a, const float* b, int64_t count, float* to) {
 }  // namespace
 
 extern const ImageKernels kImageKernels;
-const ImageKernels kImageKernels = {Depthwise, kDepthwisePixels, &kWinograd2, &kWinograd4,  Largest,
-                                    ScaledSum, ScaledRowSum,     Affine,      ActivateSpan, Interleave};
+const ImageKernels kImageKernels = {Depthwise, kDepthwisePixels, Grouped,      kStep,  &kWinograd2,  &kWinograd4,
+                                    Largest,   ScaledSum,        ScaledRowSum, Affine, ActivateSpan, Interleave};
 
 }  // namespace ferry::FERRY_ISA

@@ -28,13 +28,17 @@ static HWY_INLINE Floats AtMost(Floats high, Floats x) {
 #endif
 }
 
-// e^x = p · 2^n, n whole and p near 1.
+// e^x = p · 2^n, n whole and p near 1. `bits` has n in its lowest bits.
 struct ExpParts {
-  Floats p, n;
+  Floats p;
+  hn::Vec<hn::RebindToSigned<FloatTag>> bits;
 };
 static HWY_INLINE ExpParts SplitExp(Floats x) {
   const FloatTag d;
-  Floats n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504088896341f)));
+  // Adding 1.5 · 2^23 rounds to a whole number.
+  const Floats whole = hn::Set(d, 12582912.0f);
+  const Floats shifted = hn::MulAdd(x, hn::Set(d, 1.44269504088896341f), whole);
+  const Floats n = hn::Sub(shifted, whole);
   Floats r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), x);
   r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);
   Floats p = hn::Set(d, 1.991973841e-04f);
@@ -44,7 +48,14 @@ static HWY_INLINE ExpParts SplitExp(Floats x) {
   p = hn::MulAdd(p, r, hn::Set(d, 1.666666716e-01f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
   p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), hn::Set(d, 1.0f));
-  return {p, n};
+  return {p, hn::BitCast(hn::RebindToSigned<FloatTag>(), shifted)};
+}
+
+// e^x for x in [-87.3, 88], where it is a normal number; NaN stays NaN.
+static HWY_INLINE Floats ExpInRange(Floats x) {
+  const hn::RebindToSigned<FloatTag> di;
+  auto [p, bits] = SplitExp(x);
+  return hn::Mul(p, hn::BitCast(FloatTag(), hn::Add(hn::ShiftLeft<23>(bits), hn::Set(di, 127 << 23))));
 }
 
 static HWY_INLINE Floats Exp(Floats x) {
@@ -53,9 +64,9 @@ static HWY_INLINE Floats Exp(Floats x) {
   // Beyond this the result is infinity.
   const Floats high = hn::Set(d, 88.7228394f);
   Floats clamped = hn::Min(hn::Max(x, hn::Set(d, -104.0f)), hn::Set(d, 89.0f));
-  auto [p, n] = SplitExp(clamped);
+  auto [p, bits] = SplitExp(clamped);
   // Two factors, so that results near the ends of the range do not overflow on the way or lose their subnormals.
-  auto whole = hn::ConvertTo(di, n);
+  auto whole = hn::Sub(bits, hn::Set(di, 0x4B400000));
   auto half = hn::ShiftRight<1>(whole);
   Floats result = hn::Mul(hn::Mul(p, PowerOfTwo(half)), PowerOfTwo(hn::Sub(whole, half)));
   result = hn::IfThenElse(hn::Gt(x, high), hn::Set(d, __builtin_inff()), result);
@@ -65,10 +76,9 @@ static HWY_INLINE Floats Exp(Floats x) {
 // 1 / (1 + e^-x). Beyond the limits the result is 1, or too small to be a normal number.
 static HWY_INLINE Floats Sigmoid(Floats x) {
   const FloatTag d;
-  const hn::RebindToSigned<FloatTag> di;
   const Floats one = hn::Set(d, 1.0f);
-  auto [p, n] = SplitExp(AtMost(hn::Set(d, 88.0f), AtLeast(hn::Set(d, -87.0f), hn::Neg(x))));
-  return hn::Div(one, hn::MulAdd(p, PowerOfTwo(hn::ConvertTo(di, n)), one));
+  const Floats e = ExpInRange(AtMost(hn::Set(d, 88.0f), AtLeast(hn::Set(d, -87.0f), hn::Neg(x))));
+  return hn::Div(one, hn::Add(one, e));
 }
 
 static HWY_INLINE Floats Tanh(Floats x) {

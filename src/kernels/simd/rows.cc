@@ -81,68 +81,73 @@ void Normalize(const NormalizeRow& row) {
   }
 }
 
-// exp of what is at most zero; below the smallest normal number it is zero.
+// exp of what is at most zero; below the smallest normal number it is zero. NaN stays NaN.
 HWY_INLINE Floats ExpOfNegative(Floats x) {
-  const FloatTag d;
-  const hn::RebindToSigned<FloatTag> di;
-  const Floats low = hn::Set(d, -87.3f);
-  Floats clamped = hn::Max(x, low);
-  auto [p, n] = SplitExp(clamped);
-  return hn::IfThenZeroElse(hn::Lt(x, low), hn::Mul(p, PowerOfTwo(hn::ConvertTo(di, n))));
+  const Floats low = hn::Set(FloatTag(), -87.3f);
+  return hn::IfThenZeroElse(hn::Lt(x, low), ExpInRange(AtLeast(low, x)));
 }
 
 void Fill(float* y, int64_t count, float value) {
   for (int64_t i = 0; i < count; ++i) y[i] = value;
 }
 
-// y = x · scale + mask, and the largest of it; NaN when there is a NaN or nothing but −∞.
-HWY_INLINE float ScaleAndFindLargest(const SoftmaxRow& row) {
+// x · scale + mask
+HWY_INLINE Floats Score(const SoftmaxRow& row, int64_t i, Floats scale) {
   const FloatTag d;
-  const Floats scale = hn::Set(d, row.scale), none = hn::Set(d, -__builtin_inff());
-  Floats largest = none;
-  FloatMask has_nan = hn::FirstN(d, 0);
-  int64_t i = 0;
-  for (; i + kStep <= row.count; i += kStep) {
-    Floats x = hn::LoadU(d, row.x + i);
-    x = row.mask ? hn::MulAdd(x, scale, hn::LoadU(d, row.mask + i)) : hn::Mul(x, scale);
-    has_nan = hn::Or(has_nan, hn::IsNaN(x));
-    largest = hn::Max(largest, x);
-    hn::StoreU(x, d, row.y + i);
-  }
-  if (int64_t rest = row.count - i; rest > 0) {
-    FloatMask there = hn::FirstN(d, static_cast<size_t>(rest));
-    Floats x = LoadPart(row.x + i, rest);
-    x = row.mask ? hn::MulAdd(x, scale, LoadPart(row.mask + i, rest)) : hn::Mul(x, scale);
-    has_nan = hn::Or(has_nan, hn::And(there, hn::IsNaN(x)));
-    largest = hn::Max(largest, hn::IfThenElse(there, x, none));
-    StorePart(x, row.y + i, rest);
-  }
-  float found = hn::GetLane(hn::MaxOfLanes(d, largest));
-  bool answers = hn::AllFalse(d, has_nan) && found > -__builtin_inff() && found < __builtin_inff();
-  return answers ? found : __builtin_nanf("");
+  const Floats x = hn::LoadU(d, row.x + i);
+  return row.mask ? hn::MulAdd(x, scale, hn::LoadU(d, row.mask + i)) : hn::Mul(x, scale);
+}
+HWY_INLINE Floats ScorePart(const SoftmaxRow& row, int64_t i, Floats scale) {
+  const Floats x = LoadPart(row.x + i, row.count - i);
+  return row.mask ? hn::MulAdd(x, scale, LoadPart(row.mask + i, row.count - i)) : hn::Mul(x, scale);
 }
 
-void Softmax(const SoftmaxRow& row) {
+// NaN may go unseen here; it shows in the sum.
+HWY_INLINE float LargestScore(const SoftmaxRow& row, Floats scale) {
   const FloatTag d;
-  if (row.count == 0) return;
-  float largest = ScaleAndFindLargest(row);
-  if (largest != largest) return Fill(row.y, row.count, row.nan_to_zero ? 0.0f : __builtin_nanf(""));
+  const Floats none = hn::Set(d, -__builtin_inff());
+  Floats largest = none, other = none;
+  int64_t i = 0;
+  for (; i + 2 * kStep <= row.count; i += 2 * kStep) {
+    largest = hn::Max(largest, Score(row, i, scale));
+    other = hn::Max(other, Score(row, i + kStep, scale));
+  }
+  for (; i + kStep <= row.count; i += kStep) largest = hn::Max(largest, Score(row, i, scale));
+  if (i < row.count) {
+    const FloatMask there = hn::FirstN(d, static_cast<size_t>(row.count - i));
+    other = hn::Max(other, hn::IfThenElse(there, ScorePart(row, i, scale), none));
+  }
+  return hn::GetLane(hn::MaxOfLanes(d, hn::Max(largest, other)));
+}
+
+float Softmax(const SoftmaxRow& row) {
+  const FloatTag d;
+  const Floats scale = hn::Set(d, row.scale);
+  const float largest = LargestScore(row, scale);
   const Floats top = hn::Set(d, largest);
   Floats sums = hn::Zero(d);
   int64_t i = 0;
   for (; i + kStep <= row.count; i += kStep) {
-    Floats e = ExpOfNegative(hn::Sub(hn::LoadU(d, row.y + i), top));
+    const Floats e = ExpOfNegative(hn::Sub(Score(row, i, scale), top));
     sums = hn::Add(sums, e);
     hn::StoreU(e, d, row.y + i);
   }
   if (int64_t rest = row.count - i; rest > 0) {
-    FloatMask there = hn::FirstN(d, static_cast<size_t>(rest));
-    Floats e = hn::IfThenElseZero(there, ExpOfNegative(hn::Sub(LoadPart(row.y + i, rest), top)));
+    const FloatMask there = hn::FirstN(d, static_cast<size_t>(rest));
+    const Floats e = hn::IfThenElseZero(there, ExpOfNegative(hn::Sub(ScorePart(row, i, scale), top)));
     sums = hn::Add(sums, e);
     StorePart(e, row.y + i, rest);
   }
-  const Floats factor = hn::Set(d, 1.0f / hn::GetLane(hn::SumOfLanes(d, sums)));
+  // Without a number among them, or with an infinite one, the largest minus itself is no number either.
+  const float sum = hn::GetLane(hn::SumOfLanes(d, sums));
+  if (!(sum > 0.0f)) {
+    Fill(row.y, row.count, row.nan_to_zero ? 0.0f : __builtin_nanf(""));
+    return 1.0f;
+  }
+  if (!row.normalize) return 1.0f / sum;
+  const Floats factor = hn::Set(d, 1.0f / sum);
   MapRow(row.y, row.y, row.count, [&](Floats e) { return hn::Mul(e, factor); });
+  return 1.0f;
 }
 
 // Rows are added four at a time, so that y passes through the registers a quarter as often.

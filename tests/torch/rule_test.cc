@@ -32,6 +32,13 @@ TEST(Rules, CircularPaddingWrapsWhatIsLeftAfterCutting) {
   EXPECT_THAT(Elements<float>(y), ElementsAre(2, 3, 4, 2));
 }
 
+TEST(Rules, FlippingLeavesAxesOfOneElementAlone) {
+  auto flip = [](Tensor x) { return LowerAndRun("aten.flip.default", {{"self", x}, {"dims", Ints({0, -1})}})[0]; };
+  EXPECT_THAT(Elements<float>(flip(Floats({1, 2, 3}, {1, 3}))), ElementsAre(3, 2, 1));
+  EXPECT_THAT(Elements<float>(flip(Floats({1, 2, 3, 4}, {2, 2}))), ElementsAre(4, 3, 2, 1));
+  EXPECT_EQ(flip(Floats({}, {2, 0})).shape(), Shape({2, 0}));
+}
+
 TEST(Rules, BicubicSamplesRepeatTheBorder) {
   // A column of samples that leaves a 2 × 2 image at its right side: PyTorch blends the border with itself.
   Tensor image = Floats({1, 2, 3, 4}, {1, 1, 2, 2}), grid = Floats({1.5f, 0, 9, 0}, {1, 1, 2, 2});

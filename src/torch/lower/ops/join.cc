@@ -129,8 +129,15 @@ Result RepeatInterleaveTensor(Call& c) {
 Result RepeatCounts(Call& c) { return RepeatedIndices(c.b, c.Tensor(0)); }
 
 Operand FlipOf(Builder& b, const Operand& x, std::vector<int64_t> axes) {
-  if (axes.empty() || x.rank() == 0) return x;
+  if (x.rank() == 0) return x;
+  SymbolicShape shape = x.shape();
+  auto has_one_order = [&](int64_t axis) {
+    const Dim& size = shape[static_cast<size_t>(axis)];
+    return size.known() && *size.value <= 1;
+  };
   for (int64_t& axis : axes) axis = static_cast<int64_t>(x.Axis(axis));
+  axes.erase(std::remove_if(axes.begin(), axes.end(), has_one_order), axes.end());
+  if (axes.empty()) return x;
   auto all = [&](int64_t value) { return b.Ints(std::vector<int64_t>(axes.size(), value)); };
   Operand flipped = b.Emit("Slice", {x.AsPairs(), all(-1), all(INT64_MIN), b.Ints(axes), all(-1)});
   return x.is_complex() ? flipped.AsComplex() : flipped;

@@ -208,6 +208,7 @@ Scalar Interpreter::Run(const std::string& target, const std::vector<Scalar>& nu
 }
 
 ScriptValue Interpreter::CallTorch(const std::string& name, const Arguments& arguments) {
+  Spend(1);
   if (std::optional<ScriptValue> value = CallNumberFunction(*this, name, arguments)) return *value;
   if (std::optional<ScriptValue> value = CallContainerFunction(*this, name, arguments)) return *value;
   if (std::optional<ScriptValue> value = CallTensorFunction(*this, name, arguments)) return *value;

@@ -9,7 +9,7 @@ namespace ferry::torch::script {
 namespace {
 
 constexpr size_t kDeepestCall = 200;
-constexpr uint64_t kMostWork = 200'000;  // statements and elements of lists
+constexpr uint64_t kMostWork = 200'000;  // statements, calls and elements of lists
 
 // Where a tensor's elements lie: tensors that share them are one weight.
 std::string PlaceOf(const TensorRecipe& recipe, bool is_constant) {

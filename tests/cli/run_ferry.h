@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@ namespace ferry {
 struct Said {
   int status = -1;
   std::string out, err;
+  long peak_kilobytes = 0;  // of memory, mapped files included
   Json json() const { return Json::Parse(out); }
 };
 
@@ -70,8 +72,10 @@ inline Said Ferry(const std::vector<std::string>& arguments) {
   posix_spawn_file_actions_destroy(&actions);
   EXPECT_EQ(failure, 0) << "the binary can't be started: " << FERRY_BINARY;
   int status = 0;
-  if (failure == 0 && waitpid(child, &status, 0) == child)
+  rusage usage{};
+  if (failure == 0 && wait4(child, &status, 0, &usage) == child)
     said.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  said.peak_kilobytes = usage.ru_maxrss;
   said.out = ReadText(out_path);
   said.err = ReadText(err_path);
   unlink(out_path.c_str());

@@ -153,6 +153,29 @@ struct PaddedImage {
   int64_t size[3];
 };
 
+// Walks over the output pixels of all images in order, without a division for each.
+struct PixelWalk {
+  PixelWalk(const ImageConvPlan& plan, int64_t row) : axes(plan.axes) {
+    x = row % axes[2].output;
+    row /= axes[2].output;
+    y = row % axes[1].output;
+    row /= axes[1].output;
+    z = row % axes[0].output;
+    image = row / axes[0].output;
+  }
+  void Next() {
+    if (++x < axes[2].output) return;
+    x = 0;
+    if (++y < axes[1].output) return;
+    y = 0;
+    if (++z < axes[0].output) return;
+    z = 0;
+    ++image;
+  }
+  const decltype(ImageConvPlan::axes)& axes;
+  int64_t image, z, y, x;
+};
+
 class GemmConv final : public ConvAlgorithm {
  public:
   GemmConv(std::shared_ptr<const PackedConv> packed, ImageConvPlan plan)
@@ -298,20 +321,18 @@ class GemmConv final : public ConvAlgorithm {
   void PointAtWindows(const ConvCall& call, const Block& block, const float** pointers) const {
     const ConvPlan& conv = call.plan.conv;
     const auto& axes = call.plan.axes;
-    for (int64_t i = 0; i < block.rows; ++i) {
-      int64_t pixel = (block.row + i) % conv.counts.output;
-      const float* image = call.x + (block.row + i) / conv.counts.output * conv.counts.input * conv.channels;
-      int64_t x = pixel % axes[2].output, y = pixel / axes[2].output % axes[1].output,
-              z = pixel / axes[2].output / axes[1].output;
+    PixelWalk pixel(call.plan, block.row);
+    for (int64_t i = 0; i < block.rows; ++i, pixel.Next()) {
+      const float* image = call.x + pixel.image * conv.counts.input * conv.channels;
       const float** to = pointers + i;
       for (int64_t kz = 0; kz < axes[0].kernel; ++kz) {
-        int64_t at_z = axes[0].Position(z, kz);
+        int64_t at_z = axes[0].Position(pixel.z, kz);
         for (int64_t ky = 0; ky < axes[1].kernel; ++ky) {
-          int64_t at_y = axes[1].Position(y, ky);
+          int64_t at_y = axes[1].Position(pixel.y, ky);
           bool inside = at_z >= 0 && at_z < axes[0].input && at_y >= 0 && at_y < axes[1].input;
           const float* line = image + (at_z * axes[1].input + at_y) * axes[2].input * conv.channels;
           for (int64_t kx = 0; kx < axes[2].kernel; ++kx, to += block.rows) {
-            int64_t at_x = axes[2].Position(x, kx);
+            int64_t at_x = axes[2].Position(pixel.x, kx);
             *to = inside && at_x >= 0 && at_x < axes[2].input ? line + at_x * conv.channels : zeros_.data();
           }
         }
@@ -333,15 +354,14 @@ class GemmConv final : public ConvAlgorithm {
       int64_t first_row = image * conv.counts.output;
       ForBlocks(call, first_row, conv.counts.output, [&](const Block& block) {
         const float** pointers = ThreadScratch<const float*>(ScratchUse::kRowPointers, taps * block.rows);
-        for (int64_t i = 0; i < block.rows; ++i) {
-          int64_t pixel = block.row + i - first_row;
-          int64_t left = pixel % axes[2].output * axes[2].stride;
-          int64_t top = pixel / axes[2].output % axes[1].output * axes[1].stride;
-          int64_t front = pixel / axes[2].output / axes[1].output * axes[0].stride;
-          for (int64_t tap = 0; tap < taps; ++tap) {
-            int64_t line = (front + tap / axes[1].kernel * axes[0].dilation) * padded.size[1] + top +
-                           tap % axes[1].kernel * axes[1].dilation;
-            pointers[tap * block.rows + i] = copy + line * padded.row_size() + left * conv.channels;
+        PixelWalk pixel(call.plan, block.row);
+        for (int64_t i = 0; i < block.rows; ++i, pixel.Next()) {
+          const float** to = pointers + i;
+          const float* left = copy + pixel.x * axes[2].stride * conv.channels;
+          for (int64_t kz = 0; kz < axes[0].kernel; ++kz) {
+            int64_t plane = (pixel.z * axes[0].stride + kz * axes[0].dilation) * padded.size[1];
+            for (int64_t ky = 0; ky < axes[1].kernel; ++ky, to += block.rows)
+              *to = left + (plane + pixel.y * axes[1].stride + ky * axes[1].dilation) * padded.row_size();
           }
         }
         Columns columns = ColumnsOf(conv, block);

@@ -9,7 +9,7 @@ namespace ferry::FERRY_ISA {
 static HWY_INLINE Floats GeluTanh(Floats x) {
   const FloatTag d;
   Floats cubic = hn::MulAdd(hn::Mul(hn::Set(d, 0.044715f), x), hn::Mul(x, x), x);
-  return hn::Mul(x, Sigmoid(hn::Mul(cubic, hn::Set(d, 1.5957691216f))));
+  return DivideByExpPlusOne(x, hn::Mul(cubic, hn::Set(d, -1.5957691216f)));
 }
 
 static HWY_INLINE Floats Gelu(Floats x) { return hn::Mul(x, hn::Add(hn::Set(FloatTag(), 0.5f), NormalCdfLessHalf(x))); }
@@ -27,7 +27,7 @@ static HWY_INLINE Floats Activate(Floats x, Floats alpha, Floats beta) {
     }
     case ActivationKind::kLeakyRelu: return hn::IfThenElse(hn::Lt(x, zero), hn::Mul(x, alpha), x);
     case ActivationKind::kSigmoid: return Sigmoid(x);
-    case ActivationKind::kSilu: return hn::Mul(x, Sigmoid(hn::Mul(x, alpha)));
+    case ActivationKind::kSilu: return DivideByExpPlusOne(x, hn::Neg(hn::Mul(x, alpha)));
     case ActivationKind::kHardSigmoid: return AtMost(one, AtLeast(zero, hn::MulAdd(x, alpha, beta)));
     case ActivationKind::kHardSwish:
       return hn::Mul(x, AtMost(one, AtLeast(zero, hn::MulAdd(x, hn::Set(d, 1.0f / 6), hn::Set(d, 0.5f)))));

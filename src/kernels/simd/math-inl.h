@@ -41,13 +41,12 @@ static HWY_INLINE ExpParts SplitExp(Floats x) {
   const Floats n = hn::Sub(shifted, whole);
   Floats r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), x);
   r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);
-  Floats p = hn::Set(d, 1.991973841e-04f);
-  p = hn::MulAdd(p, r, hn::Set(d, 1.394694787e-03f));
-  p = hn::MulAdd(p, r, hn::Set(d, 8.333262056e-03f));
-  p = hn::MulAdd(p, r, hn::Set(d, 4.166625813e-02f));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.666666716e-01f));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
-  p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), hn::Set(d, 1.0f));
+  // In pairs of terms, which wait less for each other than one after the other.
+  const Floats square = hn::Mul(r, r);
+  Floats p = hn::MulAdd(r, hn::Set(d, 1.991973841e-04f), hn::Set(d, 1.394694787e-03f));
+  p = hn::MulAdd(p, square, hn::MulAdd(r, hn::Set(d, 8.333262056e-03f), hn::Set(d, 4.166625813e-02f)));
+  p = hn::MulAdd(p, square, hn::MulAdd(r, hn::Set(d, 1.666666716e-01f), hn::Set(d, 0.5f)));
+  p = hn::Add(hn::MulAdd(p, square, r), hn::Set(d, 1.0f));
   return {p, hn::BitCast(hn::RebindToSigned<FloatTag>(), shifted)};
 }
 
@@ -73,13 +72,14 @@ static HWY_INLINE Floats Exp(Floats x) {
   return hn::IfThenElse(hn::IsNaN(x), x, result);
 }
 
-// 1 / (1 + e^-x). Beyond the limits the result is 1, or too small to be a normal number.
-static HWY_INLINE Floats Sigmoid(Floats x) {
+// y / (1 + e^x). Beyond the limits the result is y, or too small to matter.
+static HWY_INLINE Floats DivideByExpPlusOne(Floats y, Floats x) {
   const FloatTag d;
-  const Floats one = hn::Set(d, 1.0f);
-  const Floats e = ExpInRange(AtMost(hn::Set(d, 88.0f), AtLeast(hn::Set(d, -87.0f), hn::Neg(x))));
-  return hn::Div(one, hn::Add(one, e));
+  const Floats e = ExpInRange(AtMost(hn::Set(d, 88.0f), AtLeast(hn::Set(d, -87.0f), x)));
+  return hn::Div(y, hn::Add(hn::Set(d, 1.0f), e));
 }
+
+static HWY_INLINE Floats Sigmoid(Floats x) { return DivideByExpPlusOne(hn::Set(FloatTag(), 1.0f), hn::Neg(x)); }
 
 static HWY_INLINE Floats Tanh(Floats x) {
   const FloatTag d;

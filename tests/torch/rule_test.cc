@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/error.h"
 #include "tests/torch/lower_call.h"
 
 namespace ferry::torch {
@@ -92,6 +93,28 @@ TEST(Rules, SingularValuesOfBothShapes) {
   y = LowerAndRun("aten.linalg_svdvals.default", {{"A", Floats({1, 2, 2, 2, 4, 4}, {2, 3})}})[0];
   EXPECT_THAT(Elements<float>(y),
               ElementsAre(testing::FloatNear(std::sqrt(45.0f), 1e-5f), testing::FloatNear(0, 1e-6f)));
+}
+
+TEST(Rules, ALimitOnOneSideIsKeptWhereTheTypeHasToBeWidened) {
+  Tensor flags = Tensor::FromVector<bool>({true, false});
+  Tensor y = LowerAndRun("aten.clamp.default", {{"self", flags}, {"max", Arg(Scalar(false))}})[0];
+  EXPECT_EQ(y.dtype(), DType::kBool);
+  EXPECT_THAT(Elements<bool>(y), ElementsAre(false, false));
+}
+
+TEST(Rules, ListsThatAreTooShortAreRefused) {
+  Tensor image = Floats(std::vector<float>(64, 1.0f), {1, 1, 4, 4, 4});
+  try {
+    LowerAndRun("aten.adaptive_max_pool3d.default", {{"self", image}, {"output_size", Ints({2, 2})}});
+    FAIL() << "two sizes were taken for three axes";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidModel);
+    EXPECT_THAT(error.what(), testing::HasSubstr("shorter than the operator needs"));
+  }
+}
+
+TEST(Rules, NothingIsNoTensor) {
+  EXPECT_THROW(LowerAndRun("aten.stack.default", {{"tensors", Arg(Arg::List{Arg()})}, {"dim", Arg(Scalar(0))}}), Error);
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ Operand Builder::Widened(std::string_view op_type, const Operands& inputs, const
       wider = candidate;
   if (wider == DType::kUndefined) return Emit(op_type, inputs, attributes);  // which says that it cannot be
   Operands cast;
-  for (const Operand& input : inputs) cast.push_back(Cast(input, wider));
+  for (const Operand& input : inputs) cast.push_back(input ? Cast(input, wider) : input);
   return Cast(Emit(op_type, cast, attributes), dtype);
 }
 

@@ -1,6 +1,7 @@
 #include "torch/lower/lowerer.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "torch/lower/cell.h"
@@ -105,6 +106,16 @@ Operand Lowerer::Read(const Arg& tensor) const {
   return (*cell)->Read();
 }
 
+// Rules read lists by place: one that is too short is the program's fault.
+Result Lowerer::Lower(const Rule& rule, const std::string& target, const std::vector<Arg>& args) {
+  Call call(*this, *builder_, target, args);
+  try {
+    return rule.lower(call);
+  } catch (const std::out_of_range&) {
+    Fail(ErrorCode::kInvalidModel, "a list given to it is shorter than the operator needs");
+  }
+}
+
 std::vector<Arg> Lowerer::Run(const std::string& target, const NamedArgs& arguments) {
   auto [form, signature] = FindForm(target);
   if (!signature) Fail(ErrorCode::kUnsupported, "there is no export for ", Printable(target));
@@ -112,8 +123,7 @@ std::vector<Arg> Lowerer::Run(const std::string& target, const NamedArgs& argume
   if (!signature->rule->takes_complex)
     for (const Arg& arg : args)
       if (HoldsComplex(arg, *this)) Fail(ErrorCode::kUnsupported, "there is no export for complex numbers");
-  Call call(*this, *builder_, target, args);
-  Result result = signature->rule->lower(call);
+  Result result = Lower(*signature->rule, target, args);
   std::vector<Arg> results;
   if (form == Found::Form::kInPlace)
     results = WriteBack(*signature, args, result);

@@ -62,6 +62,7 @@ class Lowerer {
 
  private:
   using Environment = std::map<std::string, Arg, std::less<>>;
+  Result Lower(const Rule& rule, const std::string& target, const std::vector<Arg>& args);
   Arg MakeArg(const Result::Item& item);
   const TensorMeta* DescribedResult(size_t i) const { return i < metas_.size() ? metas_[i] : nullptr; }
   std::vector<Arg> WriteBack(const Signature& signature, const std::vector<Arg>& args, const Result& result);

@@ -4,6 +4,11 @@
 
 namespace ferry::torch {
 
+const ValueFacts& Operand::facts() const {
+  if (!record_) Fail(ErrorCode::kUnsupported, "a value is None where the export needs a tensor");
+  return record_->facts;
+}
+
 DType Operand::dtype() const {
   DType dtype = type().dtype;
   if (dtype == DType::kUndefined) Fail(ErrorCode::kUnsupported, "the element type of a value is not known");

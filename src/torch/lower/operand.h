@@ -32,15 +32,15 @@ class Operand {
   Operand AsPairs() const { return Operand(record_, false); }
   DType dtype() const;  // throws while it is not known
   size_t rank() const;  // throws while it is not known
-  bool has_rank() const { return record_->facts.type.has_rank(); }
+  bool has_rank() const { return facts().type.has_rank(); }
   SymbolicShape shape() const;                // throws while its rank is not known
   Dim dim(int64_t axis) const;                // negative axes count from the end
   size_t Axis(int64_t axis) const;            // in [0, rank), as PyTorch counts: a scalar has one axis
   std::optional<Shape> static_shape() const;  // when every size is a number
-  const Tensor* constant() const { return record_->facts.constant ? &*record_->facts.constant : nullptr; }
+  const Tensor* constant() const { return facts().constant ? &*facts().constant : nullptr; }
 
-  const Type& type() const { return record_->facts.type; }
-  const ValueFacts& facts() const { return record_->facts; }
+  const Type& type() const { return facts().type; }
+  const ValueFacts& facts() const;  // throws when the value is absent
   const std::shared_ptr<Record>& record() const { return record_; }
 
  private:

@@ -20,7 +20,9 @@ class Cpu final : public Provider {
     if (auto kernel = MakeMatMulKernel(request)) return kernel;
     if (auto kernel = MakeConvKernel(request)) return kernel;
     if (auto kernel = MakeRowKernel(request)) return kernel;
-    if (auto kernel = MakeIntegerKernel(request)) return kernel;
+    if (auto kernel = MakeIntegerProductKernel(request)) return kernel;
+    if (auto kernel = MakeQuantizedConvKernel(request)) return kernel;
+    if (auto kernel = MakeQuantizeKernel(request)) return kernel;
     return std::make_unique<PortableKernel>(request.op);
   }
 };

@@ -1,30 +1,65 @@
-// Products of 8-bit integers with exact 32-bit sums. Both operands come as 16-bit integers with their zero points taken
-// off, B packed beforehand: two depths side by side for each column, which is what a multiply-and-add instruction
-// takes.
+// Products of 8-bit integers with exact 32-bit sums. Rows of A are bytes made ready beforehand, B is packed 8-bit
+// weights; what is made of the sums happens while they are in registers.
 #pragma once
 
 #include <stdint.h>
 
 namespace ferry {
 
-// Columns of a panel; the last one is padded with zeros, as is an odd depth.
+// Columns of a panel of B; the last panel is padded with zeros.
 inline constexpr int64_t kInt8PanelWidth = 16;
+// Signed bytes become unsigned by this, their zero points move by 128.
+inline constexpr uint8_t kSignFlip = 0x80;
 
-inline int64_t PaddedDepth(int64_t depth) { return (depth + 1) / 2 * 2; }
-// 16-bit integers that the packed form of a [depth × columns] matrix takes.
-int64_t PackedInt8Size(int64_t depth, int64_t columns);
-int64_t PackedInt8Index(int64_t depth, int64_t k, int64_t n);
+// What becomes of the sums. Arrays over columns are readable up to a panel beyond their end.
+struct Int8Output {
+  enum class Kind { kSums, kFloats, kBytes };
+  Kind kind = Kind::kSums;
+  void* c = nullptr;  // int32_t, float or bytes
+  int64_t stride = 0;
+  const int32_t* offset = nullptr;  // per column, added to the sums
+  // row_term[i] · column_term[n] is added too, unless null.
+  const int32_t* row_term = nullptr;
+  const int32_t* column_term = nullptr;
+  // Floats: sum · factor + shift; bytes: its nearest integer (halves to even) + zero, between low and high.
+  const float* factor = nullptr;
+  const float* shift = nullptr;  // null: none
+  int32_t zero = 0, low = 0, high = 255;
+};
+
+struct Int8Product {
+  const void* a = nullptr;  // `rows` of PaddedDepth(depth) ready elements
+  int64_t rows = 0, depth = 0;
+  const int8_t* packed = nullptr;
+  int64_t columns = 0;
+  Int8Output out;
+};
 
 struct Int8Kernels {
-  // c[i][n] = Σ a[i][k] · b[k][n]; rows of `a` are PaddedDepth(depth) long.
-  void (*multiply)(const int16_t* a, int64_t rows, int64_t depth, const int16_t* packed, int64_t columns, int32_t* c,
-                   int64_t c_stride);
+  int64_t depth_unit;     // depths that lie side by side; the last ones are padded with zeros
+  int64_t element_bytes;  // of a ready element of A
+  int64_t tile_rows;      // rows at full speed: cut work into multiples of it
+  // Makes bytes ready. Signed ones are given with kSignFlip and count from -128 on, unsigned ones with 0.
+  void (*prepare)(const uint8_t* from, uint8_t flip, int64_t count, void* to);
+  void (*fill)(uint8_t value, int64_t count, void* to);
+  void (*multiply)(const Int8Product& product);
   // The smallest and largest of the numbers and 0; NaN is passed over.
   void (*range)(const float* x, int64_t count, float* low, float* high);
-  // y = saturate(round(x / scale) + zero), halves to even; NaN becomes 0.
-  void (*quantize)(const float* x, int64_t count, float scale, float zero, uint8_t* y);
+  // y = saturate(round(x / scale) + zero) ^ flip, halves to even; NaN becomes 0 ^ flip.
+  void (*quantize)(const float* x, int64_t count, float scale, float zero, uint8_t flip, uint8_t* y);
+  // y = ((x ^ flip) - zero) · scale
+  void (*dequantize)(const uint8_t* x, int64_t count, float scale, int32_t zero, uint8_t flip, float* y);
 };
 
 const Int8Kernels& BestInt8Kernels();
+
+int64_t PaddedDepth(int64_t depth);
+// Bytes that the packed form of a [depth × columns] matrix takes, and where element (k, n) of it lies.
+int64_t PackedInt8Size(int64_t depth, int64_t columns);
+int64_t PackedInt8Index(int64_t depth, int64_t k, int64_t n);
+// Columns up to the end of their panel.
+inline int64_t PaddedColumns(int64_t columns) {
+  return (columns + kInt8PanelWidth - 1) / kInt8PanelWidth * kInt8PanelWidth;
+}
 
 }  // namespace ferry

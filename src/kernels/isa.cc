@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/int8_gemm.h"
+#include "kernels/int8_image.h"
 #include "kernels/packed_gemm.h"
 #include "kernels/row_kernels.h"
 
@@ -57,10 +58,12 @@ Isa BestIsa() {
 
 FERRY_CHOOSE(GemmKernels, kGemmKernels)
 FERRY_CHOOSE(Int8Kernels, kInt8Kernels)
+FERRY_CHOOSE(Int8ImageKernels, kInt8ImageKernels)
 FERRY_CHOOSE(RowKernels, kRowKernels)
 
 const GemmKernels& BestGemmKernels() { return Choose_GemmKernels(); }
 const Int8Kernels& BestInt8Kernels() { return Choose_Int8Kernels(); }
+const Int8ImageKernels& BestInt8ImageKernels() { return Choose_Int8ImageKernels(); }
 const RowKernels& BestRowKernels() { return Choose_RowKernels(); }
 
 }  // namespace ferry

@@ -8,19 +8,7 @@
 namespace ferry {
 namespace {
 
-void InferImageConv(InferContext& context) {
-  const SymbolicShape* x = context.InputShape(0);
-  const SymbolicShape* w = context.InputShape(1);
-  if (!x || !w || x->size() < 3) return context.SetOutput(0, DType::kFloat);
-  bool first = context.node().Int("channels_first", 0) != 0;
-  SymbolicShape image = first ? *x : ToChannelsFirst(*x);
-  Require(image.size() == w->size(), "input ", image, " and weights ", *w, " have different ranks");
-  SymbolicShape kernel(w->begin() + 2, w->end());
-  WindowAttributes window = WindowAttributes::Read(context.node(), image.size() - 2, kernel);
-  SymbolicShape out = {image[0], (*w)[0]};
-  for (size_t i = 0; i < image.size() - 2; ++i) out.push_back(InferWindow(window, i, image[i + 2]));
-  context.SetOutput(0, DType::kFloat, ToChannelsLast(out));
-}
+void InferFloatImageConv(InferContext& context) { InferImageConv(context, DType::kFloat); }
 
 // Σ over taps and channels of one output element.
 struct Window {
@@ -83,7 +71,7 @@ void ComputeImageConv(OpContext& context) {
 
 FERRY_OPERATOR(ImageConv, {.domain = kInternalDomain,
                            .compute = ComputeImageConv,
-                           .infer = InferImageConv,
+                           .infer = InferFloatImageConv,
                            .in_place = 1u << 3});  // the residual
 
 }  // namespace ferry

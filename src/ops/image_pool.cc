@@ -1,8 +1,11 @@
-// ImageMaxPool, ImageAveragePool and ImageMean over channels-last images of float; made by passes/channels_last.
+// ImageMaxPool (of floats or bytes), ImageAveragePool and ImageMean (of floats) over channels-last images; made by
+// passes/channels_last.
 #include "kernels/image.h"
+#include "kernels/int8_image.h"
 #include "ops/operator.h"
 #include "ops/support/fused.h"
 #include "ops/support/image.h"
+#include "ops/support/quantized_step.h"
 
 namespace ferry {
 namespace {
@@ -10,23 +13,23 @@ namespace {
 constexpr int64_t kPieceWork = 1 << 15;
 
 // finish(pixels, count, out) makes one output pixel of the taps that lie on the image.
-template <class Finish>
+template <class T, class Finish>
 void ComputeWindows(OpContext& context, const Finish& finish) {
   const Tensor& x = context.Input(0);
   Require(x.rank() >= 3, "the input needs a batch, spatial axes and channels, its shape is ", x.shape());
   PoolPlan plan(context.node(), ToChannelsFirst(x.shape()));
   std::array<WindowAxis, 3> axes = ThreeAxes(plan.axes);
   int64_t channels = x.shape().back(), batch = x.dim(0);
-  float* y = context.Output(0, DType::kFloat, ToChannelsLast(plan.output)).MutableData<float>();
+  T* y = reinterpret_cast<T*>(context.Output(0, x.dtype(), ToChannelsLast(plan.output)).mutable_raw());
   int64_t grain = 1 + kPieceWork / std::max<int64_t>(1, plan.counts.taps * channels);
   context.ParallelFor(batch * plan.counts.output, grain, [&](int64_t begin, int64_t end) {
     std::vector<int64_t> taps;
-    std::vector<const float*> pixels(static_cast<size_t>(plan.counts.taps));
+    std::vector<const T*> pixels(static_cast<size_t>(plan.counts.taps));
     while (begin < end) {
       int64_t image = begin / plan.counts.output, first = begin % plan.counts.output;
       int64_t last = std::min(plan.counts.output, first + end - begin);
-      const float* from = x.Data<float>() + image * plan.counts.input * channels;
-      float* to = y + image * plan.counts.output * channels;
+      const T* from = reinterpret_cast<const T*>(x.raw()) + image * plan.counts.input * channels;
+      T* to = y + image * plan.counts.output * channels;
       ForEachWindow(axes, first, last, taps, [&](int64_t row, const int64_t* offsets, int64_t count) {
         for (int64_t i = 0; i < count; ++i) pixels[static_cast<size_t>(i)] = from + offsets[i] * channels;
         finish(pixels.data(), count, to + row * channels);
@@ -37,8 +40,16 @@ void ComputeWindows(OpContext& context, const Finish& finish) {
 }
 
 void ComputeImageMaxPool(OpContext& context) {
-  int64_t channels = context.Input(0).shape().back();
-  ComputeWindows(context, [&](const float* const* pixels, int64_t count, float* to) {
+  const Tensor& x = context.Input(0);
+  int64_t channels = x.rank() == 0 ? 0 : x.shape().back();
+  if (IsByte(x.dtype())) {
+    uint8_t flip = FlipOf(x.dtype());
+    return ComputeWindows<uint8_t>(context, [&](const uint8_t* const* pixels, int64_t count, uint8_t* to) {
+      BestInt8ImageKernels().largest(pixels, count, channels, flip, to);
+    });
+  }
+  Require(x.dtype() == DType::kFloat, "images are of float or of bytes, not of ", x.dtype());
+  ComputeWindows<float>(context, [&](const float* const* pixels, int64_t count, float* to) {
     BestImageKernels().largest(pixels, count, channels, to);
   });
 }
@@ -47,7 +58,7 @@ void ComputeImageAveragePool(OpContext& context) {
   int64_t channels = context.Input(0).shape().back(), all = 1;
   for (int64_t size : context.node().Ints("kernel_shape")) all *= size;
   bool include_padding = context.node().Int("count_include_pad", 0) != 0;
-  ComputeWindows(context, [&](const float* const* pixels, int64_t count, float* to) {
+  ComputeWindows<float>(context, [&](const float* const* pixels, int64_t count, float* to) {
     float scale = 1.0f / static_cast<float>(include_padding ? all : count);
     BestImageKernels().scaled_sum(pixels, count, channels, scale, to);
   });
@@ -55,8 +66,9 @@ void ComputeImageAveragePool(OpContext& context) {
 
 void InferImagePool(InferContext& context) {
   const SymbolicShape* x = context.InputShape(0);
-  if (!x || x->size() < 3) return context.SetOutput(0, DType::kFloat);
-  context.SetOutput(0, DType::kFloat, ToChannelsLast(InferPooled(context, ToChannelsFirst(*x))));
+  DType type = context.InputDType(0);
+  if (!x || x->size() < 3) return context.SetOutput(0, type);
+  context.SetOutput(0, type, ToChannelsLast(InferPooled(context, ToChannelsFirst(*x))));
 }
 
 // The mean over all spatial axes.

@@ -8,7 +8,9 @@
 #include "ops/infer_graph.h"
 #include "ops/support/fused.h"
 #include "ops/support/image.h"
+#include "ops/support/quantized_step.h"
 #include "passes/batch_norm_pattern.h"
+#include "passes/match.h"
 
 namespace ferry {
 namespace {
@@ -57,9 +59,8 @@ class ChannelsLast {
 
   const SymbolicShape* ShapeOf(const std::string& value) const {
     const ValueFacts* facts = facts_.Find(value);
-    return facts && facts->type.is_tensor() && facts->type.dtype == DType::kFloat && facts->type.shape
-               ? &*facts->type.shape
-               : nullptr;
+    bool known = facts && facts->type.is_tensor() && facts->type.shape;
+    return known && (facts->type.dtype == DType::kFloat || IsByte(facts->type.dtype)) ? &*facts->type.shape : nullptr;
   }
   bool IsImage(const std::string& value, size_t rank) const {
     const SymbolicShape* shape = ShapeOf(value);
@@ -131,14 +132,16 @@ class ChannelsLast {
 
   bool Convert(size_t index) {
     const Node node = editor_.node(index);
-    if (!CanonicalDomain(node.domain).empty() || node.inputs.empty() || node.outputs.empty()) return false;
+    if (node.inputs.empty() || node.outputs.empty()) return false;
     const std::string& op = node.op_type;
+    if (node.domain == kInternalDomain) return ConvertQuantized(index);
+    if (!CanonicalDomain(node.domain).empty()) return false;
     if (op == "Conv") return ConvertConv(index);
     if (op == "Transpose") return ConvertTranspose(index);
     if (IsElementwise(op)) return ConvertElementwise(index);
     if (op == "Concat") return ConvertConcat(index);
     if (!HasLast(node.inputs[0]) || RankOf(node.inputs[0]) == 0) return false;
-    if (IsUnary(op)) return ConvertUnary(index);
+    if (IsUnary(op) || IsWholeQuantization(node)) return ConvertUnary(index);
     if (op == "Split") return ConvertSplit(index);
     if (op == "MaxPool" || op == "AveragePool") return ConvertPool(index);
     if (op == "ReduceMean" || op == "GlobalAveragePool") return ConvertMean(index);
@@ -152,16 +155,55 @@ class ChannelsLast {
     const Tensor* weight = editor_.Constant(node.inputs[1]);
     if (!weight || weight->dtype() != DType::kFloat || !IsImage(node.inputs[0], weight->rank())) return false;
     if (node.HasInput(2) && !editor_.Constant(node.inputs[2])) return false;
-    Node conv = Renamed(node, "ImageConv");
+    PutConv(index, *weight, "ImageConv");
+    return true;
+  }
+
+  // The first layer of a network may read what the caller gave.
+  void PutConv(size_t index, const Tensor& weight, std::string_view op) {
+    const Node node = editor_.node(index);
+    Node conv = Renamed(node, op);
     std::vector<std::string> inputs = node.inputs;
-    bool direct = !HasLast(inputs[0]) && weight->dim(1) <= kMostDirectChannels && node.Int("group", 1) == 1 &&
+    bool direct = !HasLast(inputs[0]) && weight.dim(1) <= kMostDirectChannels && node.Int("group", 1) == 1 &&
                   LastDilation(node) == 1;
     if (direct)
       conv.Set("channels_first", int64_t{1});
     else
       inputs[0] = Last(inputs[0], index);
     Put(index, std::move(conv), std::move(inputs));
+  }
+
+  // Steps that passes/fold_qdq has made.
+  bool ConvertQuantized(size_t index) {
+    const Node node = editor_.node(index);
+    const std::string& op = node.op_type;
+    if (op == "QuantizedConv") {
+      const Tensor* weight = editor_.Constant(node.inputs[1]);
+      if (!weight || !IsImage(node.inputs[0], weight->rank())) return false;
+      PutConv(index, *weight, "QuantizedImageConv");
+      return true;
+    }
+    if (op == "QuantizedAdd") return ConvertElementwise(index);
+    if (!HasLast(node.inputs[0]) || RankOf(node.inputs[0]) == 0) return false;
+    if (op == "QuantizedLookup") return ConvertUnary(index);
+    if (op != "QuantizedMean") return false;
+    Node mean = node;
+    mean.Set("channels_last", int64_t{1});
+    std::string input = Last(node.inputs[0], index);
+    if (node.Int("keepdims", 1) != 0) {
+      Put(index, std::move(mean), {input});
+    } else {
+      mean.inputs = {input};
+      editor_.Replace(index, std::move(mean));
+    }
     return true;
+  }
+
+  // QuantizeLinear and DequantizeLinear with one scale for all channels.
+  bool IsWholeQuantization(const Node& node) const {
+    if (!IsOneOf(node.op_type, {"QuantizeLinear", "DequantizeLinear"}) || node.inputs.size() < 2) return false;
+    const Tensor* scale = editor_.Constant(node.inputs[1]);
+    return scale && scale->size() == 1;
   }
 
   static int64_t LastDilation(const Node& node) {
@@ -281,7 +323,7 @@ class ChannelsLast {
     bool keep = true;
     if (node.op_type == "ReduceMean") {
       const Tensor* axes = node.HasInput(1) ? editor_.Constant(node.inputs[1]) : nullptr;
-      if (!axes || axes->dtype() != DType::kInt64 || !AreSpatial(*axes, rank)) return false;
+      if (!axes || !CoversSpatialAxes(*axes, rank)) return false;
       keep = node.Int("keepdims", 1) != 0;
     }
     Node mean = Renamed(node, "ImageMean");
@@ -295,16 +337,6 @@ class ChannelsLast {
       editor_.Replace(index, std::move(mean));
     }
     return true;
-  }
-
-  static bool AreSpatial(const Tensor& axes, size_t rank) {
-    std::vector<bool> there(rank);
-    for (int64_t axis : axes.Span<int64_t>()) {
-      if (axis < 0) axis += static_cast<int64_t>(rank);
-      if (axis < 2 || axis >= static_cast<int64_t>(rank)) return false;
-      there[static_cast<size_t>(axis)] = true;
-    }
-    return rank >= 3 && std::all_of(there.begin() + 2, there.end(), [](bool is) { return is; });
   }
 
   bool ConvertBatchNorm(size_t index) {
@@ -388,8 +420,9 @@ class ChannelsLast {
 }  // namespace
 
 bool MoveChannelsLast(Graph& graph, const FactsByName& known) {
-  bool any =
-      std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.op_type == "Conv"; });
+  bool any = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+    return node.op_type == "Conv" || node.op_type == "QuantizedConv";
+  });
   return any && ChannelsLast(graph, known).Run();
 }
 

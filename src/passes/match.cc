@@ -29,6 +29,17 @@ std::optional<WithScalar> ScalarOperand(const GraphEditor& editor, const Node& n
   return std::nullopt;
 }
 
+bool CoversSpatialAxes(const Tensor& axes, size_t rank) {
+  if (axes.dtype() != DType::kInt64 || rank < 3) return false;
+  std::vector<bool> there(rank);
+  for (int64_t axis : axes.Span<int64_t>()) {
+    if (axis < 0) axis += static_cast<int64_t>(rank);
+    if (axis < 2 || axis >= static_cast<int64_t>(rank)) return false;
+    there[static_cast<size_t>(axis)] = true;
+  }
+  return std::all_of(there.begin() + 2, there.end(), [](bool is) { return is; });
+}
+
 bool IsPermutation(const Node& transpose, std::initializer_list<int64_t> permutation) {
   const Attribute* attribute = transpose.Find("perm");
   if (!attribute) return false;

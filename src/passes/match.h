@@ -27,6 +27,9 @@ struct WithScalar {
 };
 std::optional<WithScalar> ScalarOperand(const GraphEditor& editor, const Node& node);
 
+// Do the axes of a reduction over an image [N, C, …] name every axis behind the channels, and no other?
+bool CoversSpatialAxes(const Tensor& axes, size_t rank);
+
 bool IsPermutation(const Node& transpose, std::initializer_list<int64_t> permutation);
 
 }  // namespace ferry

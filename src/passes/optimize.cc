@@ -6,10 +6,12 @@
 #include "passes/fold_constants.h"
 #include "passes/fold_known.h"
 #include "passes/fold_pad.h"
+#include "passes/fold_qdq.h"
 #include "passes/fold_scaling.h"
 #include "passes/fuse_activation.h"
 #include "passes/fuse_attention.h"
 #include "passes/fuse_conv.h"
+#include "passes/fuse_dynamic_matmul.h"
 #include "passes/fuse_matmul.h"
 #include "passes/fuse_normalization.h"
 #include "passes/inline_branches.h"
@@ -42,6 +44,8 @@ InferOptions Tolerant() {
 enum class Stage { kOnce, kForShapes };
 
 void Fuse(Graph& graph, const GraphFacts& facts, const FactsByName& known, Stage stage) {
+  FoldQdq(graph, facts);
+  FuseDynamicMatMul(graph, facts);
   FuseActivation(graph, facts);
   FuseNormalization(graph, facts);
   FuseAttention(graph, facts);

@@ -10,28 +10,112 @@
 namespace ferry {
 namespace {
 
-TEST(Int8Gemm, IsExactOnRandomShapes) {
-  std::mt19937 random(17);
-  for (int round = 0; round < 400; ++round) {
-    int64_t rows = 1 + random() % 30, depth = 1 + random() % 70, columns = 1 + random() % 60,
-            padded = PaddedDepth(depth);
-    auto number = [&] { return static_cast<int16_t>(static_cast<int>(random() % 511) - 255); };
-    std::vector<int16_t> a(static_cast<size_t>(rows * padded)), b(static_cast<size_t>(depth * columns));
-    std::vector<int16_t> packed(static_cast<size_t>(PackedInt8Size(depth, columns)));
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t k = 0; k < depth; ++k) a[static_cast<size_t>(i * padded + k)] = number();
+// A product, its operands, and the sums as they must be.
+struct Trial {
+  explicit Trial(std::mt19937& random) {
+    rows = 1 + random() % 30, depth = 1 + random() % (random() % 20 == 0 ? 1500 : 70), columns = 1 + random() % 60;
+    flip = random() % 2 ? kSignFlip : uint8_t{0};
+    bool extreme = random() % 4 == 0;  // the products that saturate where they are added in 16 bits
+    std::vector<uint8_t> a(static_cast<size_t>(rows * depth));
+    for (uint8_t& value : a) value = static_cast<uint8_t>(extreme ? 255 ^ flip : random());
+    packed.resize(static_cast<size_t>(PackedInt8Size(depth, columns)));
+    std::vector<int8_t> b(static_cast<size_t>(depth * columns));
     for (int64_t k = 0; k < depth; ++k)
-      for (int64_t n = 0; n < columns; ++n)
-        packed[static_cast<size_t>(PackedInt8Index(depth, k, n))] = b[static_cast<size_t>(k * columns + n)] = number();
-    std::vector<int32_t> c(static_cast<size_t>(rows * columns), -1);
-    BestInt8Kernels().multiply(a.data(), rows, depth, packed.data(), columns, c.data(), columns);
+      for (int64_t n = 0; n < columns; ++n) {
+        auto weight = static_cast<int8_t>(extreme ? 127 : random());
+        packed[static_cast<size_t>(PackedInt8Index(depth, k, n))] = b[static_cast<size_t>(k * columns + n)] = weight;
+      }
+    const Int8Kernels& kernels = BestInt8Kernels();
+    int64_t padded = PaddedDepth(depth) * kernels.element_bytes;
+    ready.resize(static_cast<size_t>(rows * padded));
+    for (int64_t i = 0; i < rows; ++i) {
+      uint8_t* row = ready.data() + i * padded;
+      kernels.fill(0, PaddedDepth(depth), row);
+      kernels.prepare(a.data() + i * depth, flip, depth, row);
+    }
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t n = 0; n < columns; ++n) {
         int32_t sum = 0;
         for (int64_t k = 0; k < depth; ++k)
-          sum += a[static_cast<size_t>(i * padded + k)] * b[static_cast<size_t>(k * columns + n)];
-        ASSERT_EQ(c[static_cast<size_t>(i * columns + n)], sum) << rows << "×" << depth << "×" << columns;
+          sum += (a[static_cast<size_t>(i * depth + k)] ^ flip) * b[static_cast<size_t>(k * columns + n)];
+        sums.push_back(sum);
       }
+  }
+  Int8Product Product(Int8Output out) const { return {ready.data(), rows, depth, packed.data(), columns, out}; }
+
+  int64_t rows, depth, columns;
+  uint8_t flip;
+  std::vector<uint8_t> ready;
+  std::vector<int8_t> packed;
+  std::vector<int32_t> sums;
+};
+
+TEST(Int8Gemm, IsExactOnRandomShapes) {
+  std::mt19937 random(17);
+  for (int round = 0; round < 2000; ++round) {
+    Trial trial(random);
+    std::vector<int32_t> offset(static_cast<size_t>(trial.columns + kInt8PanelWidth)),
+        column_term = offset, row_term(static_cast<size_t>(trial.rows));
+    bool has_terms = random() % 2;
+    for (int32_t& value : offset) value = static_cast<int32_t>(random() % 2000) - 1000;
+    for (int32_t& value : column_term) value = static_cast<int32_t>(random() % 200) - 100;
+    for (int32_t& value : row_term) value = static_cast<int32_t>(random() % 200) - 100;
+    int64_t stride = trial.columns + static_cast<int64_t>(random() % 3);
+    std::vector<int32_t> c(static_cast<size_t>(trial.rows * stride), -77);
+    Int8Output out;
+    out.c = c.data();
+    out.stride = stride;
+    out.offset = offset.data();
+    if (has_terms) out.row_term = row_term.data(), out.column_term = column_term.data();
+    BestInt8Kernels().multiply(trial.Product(out));
+    for (int64_t i = 0; i < trial.rows; ++i)
+      for (int64_t n = 0; n < stride; ++n) {
+        auto column = static_cast<size_t>(n);
+        int32_t expected = -77;
+        if (n < trial.columns) {
+          expected = trial.sums[static_cast<size_t>(i * trial.columns + n)] + offset[column];
+          if (has_terms) expected += row_term[static_cast<size_t>(i)] * column_term[column];
+        }
+        ASSERT_EQ(c[static_cast<size_t>(i * stride + n)], expected)
+            << trial.rows << "×" << trial.depth << "×" << trial.columns;
+      }
+  }
+}
+
+TEST(Int8Gemm, ScalesItsSums) {
+  std::mt19937 random(23);
+  for (int round = 0; round < 1000; ++round) {
+    Trial trial(random);
+    std::vector<float> factor(static_cast<size_t>(trial.columns + kInt8PanelWidth)), shift = factor;
+    float scale = 100.0f / (1000.0f * std::sqrt(static_cast<float>(trial.depth)));
+    for (float& value : factor) value = scale * static_cast<float>(random() % 1000) / 1000.0f;
+    for (float& value : shift) value = static_cast<float>(random() % 64) - 32;
+    bool is_signed = random() % 2, has_shift = random() % 2;
+    std::vector<uint8_t> bytes(static_cast<size_t>(trial.rows * trial.columns));
+    std::vector<float> floats(bytes.size());
+    Int8Output out;
+    out.kind = Int8Output::Kind::kBytes;
+    out.c = bytes.data();
+    out.stride = trial.columns;
+    out.factor = factor.data();
+    if (has_shift) out.shift = shift.data();
+    out.zero = is_signed ? -3 : 7;
+    out.low = is_signed ? -128 : round % 3 == 0 ? 7 : 0;
+    out.high = is_signed ? 127 : 200;
+    BestInt8Kernels().multiply(trial.Product(out));
+    out.kind = Int8Output::Kind::kFloats;
+    out.c = floats.data();
+    BestInt8Kernels().multiply(trial.Product(out));
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      size_t n = i % static_cast<size_t>(trial.columns);
+      float product = static_cast<float>(trial.sums[i]) * factor[n], value = product + (has_shift ? shift[n] : 0);
+      ASSERT_NEAR(floats[i], value, 1e-5f * (1 + std::abs(product)));
+      auto level = static_cast<int32_t>(
+          std::min(std::max(std::nearbyint(floats[i]) + static_cast<float>(out.zero), static_cast<float>(out.low)),
+                   static_cast<float>(out.high)));
+      int32_t got = is_signed ? static_cast<int8_t>(bytes[i]) : bytes[i];
+      ASSERT_EQ(got, level) << floats[i];
+    }
   }
 }
 
@@ -50,11 +134,16 @@ TEST(Int8Gemm, QuantizesAsTheStandardSays) {
     BestInt8Kernels().range(x.data(), count, &found_low, &found_high);
     ASSERT_EQ(found_low, low);
     ASSERT_EQ(found_high, high);
+    uint8_t flip = round % 2 ? kSignFlip : uint8_t{0};
     std::vector<uint8_t> y(x.size());
-    BestInt8Kernels().quantize(x.data(), count, 0.0625f, 100.0f, y.data());
+    std::vector<float> back(x.size());
+    BestInt8Kernels().quantize(x.data(), count, 0.0625f, 100.0f, flip, y.data());
+    BestInt8Kernels().dequantize(y.data(), count, 0.0625f, 100, flip, back.data());
     for (size_t i = 0; i < x.size(); ++i) {
       float level = std::nearbyint(x[i] / 0.0625f) + 100.0f;
-      ASSERT_EQ(y[i], !(level > 0) ? 0 : level > 255 ? 255 : static_cast<int>(level)) << x[i];
+      int whole = !(level > 0) ? 0 : level > 255 ? 255 : static_cast<int>(level);
+      ASSERT_EQ(y[i] ^ flip, whole) << x[i];
+      ASSERT_EQ(back[i], static_cast<float>(whole - 100) * 0.0625f);
     }
   }
 }

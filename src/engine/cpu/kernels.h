@@ -6,7 +6,11 @@
 namespace ferry {
 
 std::unique_ptr<Kernel> MakeMatMulKernel(const KernelRequest& request);
-std::unique_ptr<Kernel> MakeIntegerKernel(const KernelRequest& request);
+// MatMulInteger, DynamicMatMul and QuantizedMatMul.
+std::unique_ptr<Kernel> MakeIntegerProductKernel(const KernelRequest& request);
+std::unique_ptr<Kernel> MakeQuantizedConvKernel(const KernelRequest& request);
+// Between floats and bytes.
+std::unique_ptr<Kernel> MakeQuantizeKernel(const KernelRequest& request);
 // Softmax, normalisations and functions of one float.
 std::unique_ptr<Kernel> MakeRowKernel(const KernelRequest& request);
 std::unique_ptr<Kernel> MakeConvKernel(const KernelRequest& request);

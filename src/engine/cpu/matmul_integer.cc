@@ -1,119 +1,221 @@
-// MatMulInteger with a constant matrix, packed once, and DynamicQuantizeLinear.
+// Products of bytes with a constant 8-bit matrix, packed once: MatMulInteger, DynamicMatMul and QuantizedMatMul.
 #include <algorithm>
-#include <cmath>
 
+#include "base/mapped_file.h"
+#include "engine/cpu/int8_product.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/scratch.h"
-#include "engine/weight_cache.h"
-#include "kernels/int8_gemm.h"
+#include "ops/support/fused.h"
 #include "ops/support/quantized.h"
 
 namespace ferry {
 namespace {
 
-constexpr int64_t kPieceWork = 1 << 21;
+// Rows [block.row, …) of `a` made ready.
+void* PrepareBlock(const uint8_t* a, uint8_t flip, const Int8Block& block, int64_t depth) {
+  const Int8Kernels& kernels = BestInt8Kernels();
+  int64_t padded = PaddedDepth(depth);
+  void* ready = ReadyRows(block.rows, depth);
+  const uint8_t* from = a + block.row * depth;
+  if (padded == depth) {
+    kernels.prepare(from, flip, block.rows * depth, ready);
+    return ready;
+  }
+  for (int64_t i = 0; i < block.rows; ++i) {
+    std::byte* to = static_cast<std::byte*>(ready) + i * padded * kernels.element_bytes;
+    kernels.prepare(from + i * depth, flip, depth, to);
+    kernels.fill(0, padded - depth, to + depth * kernels.element_bytes);
+  }
+  return ready;
+}
 
-class IntegerMatMul final : public Kernel {
+Int8Product ProductOf(const Int8Weights& weights, const Int8Block& block, const void* ready) {
+  Int8Product product{ready, block.rows, weights.depth};
+  int64_t column = block.first * kInt8PanelWidth;
+  product.packed = weights.GroupPanels(0) + column * PaddedDepth(weights.depth);
+  product.columns = std::min(weights.columns, block.last * kInt8PanelWidth) - column;
+  return product;
+}
+
+class QuantizedMatMul final : public Kernel {
  public:
-  IntegerMatMul(std::shared_ptr<const Tensor> packed, int64_t depth, int64_t columns, const Operator& op)
-      : packed_(std::move(packed)), depth_(depth), columns_(columns), portable_(op.compute) {}
+  QuantizedMatMul(std::shared_ptr<const Int8Weights> weights, Int8Finish finish, void (*portable)(OpContext&))
+      : weights_(std::move(weights)), finish_(std::move(finish)), portable_(portable) {}
 
   void Run(OpContext& context) const override {
     const Tensor& a = context.Input(0);
-    const Tensor* zero = context.OptionalInput(2);
-    if (a.rank() < 1 || a.shape().back() != depth_ || (zero && zero->size() != 1)) return portable_(context);
-    int32_t a_zero = ZeroPoints(zero, a.dtype())[0];
+    int64_t depth = weights_->depth, columns = weights_->columns;
+    if (a.rank() < 1 || a.shape().back() != depth) return portable_(context);
     Shape shape = a.shape();
-    shape.back() = columns_;
-    int64_t rows = a.size() / depth_, padded = PaddedDepth(depth_);
-    int32_t* c = context.Output(0, DType::kInt32, shape).MutableData<int32_t>();
-    int16_t* wide = ThreadScratch<int16_t>(ScratchUse::kWidenedRows, rows * padded);
-    DispatchBytes(a.dtype(), [&](auto tag) {
-      auto* from = a.Data<typename decltype(tag)::type>();
-      for (int64_t r = 0; r < rows; ++r) {
-        int16_t* to = wide + r * padded;
-        for (int64_t k = 0; k < depth_; ++k) to[k] = static_cast<int16_t>(int32_t{from[r * depth_ + k]} - a_zero);
-        if (padded > depth_) to[depth_] = 0;
-      }
-    });
-    int64_t panels = (columns_ + kInt8PanelWidth - 1) / kInt8PanelWidth;
-    int64_t grain = std::max<int64_t>(1, kPieceWork / std::max<int64_t>(1, rows * depth_ * kInt8PanelWidth));
-    context.ParallelFor(panels, grain, [&](int64_t first, int64_t last) {
-      int64_t column = first * kInt8PanelWidth, count = std::min(columns_, last * kInt8PanelWidth) - column;
-      BestInt8Kernels().multiply(wide, rows, depth_, packed_->Data<int16_t>() + column * padded, count, c + column,
-                                 columns_);
+    shape.back() = columns;
+    void* y = context.Output(0, finish_.step().y_type, shape).mutable_raw();
+    ForInt8Blocks(context, *weights_, a.size() / depth, [&](const Int8Block& block) {
+      Int8Product product = ProductOf(*weights_, block, PrepareBlock(BytesOf(a), finish_.flip(), block, depth));
+      int64_t column = block.first * kInt8PanelWidth;
+      product.out = finish_.Output(finish_.At(y, block.row * columns + column), columns, column);
+      BestInt8Kernels().multiply(product);
     });
   }
 
  private:
-  std::shared_ptr<const Tensor> packed_;
-  int64_t depth_, columns_;
+  std::shared_ptr<const Int8Weights> weights_;
+  Int8Finish finish_;
   void (*portable_)(OpContext&);
 };
 
-Tensor PackWeight(const Tensor& weight, const std::vector<int32_t>& zeros) {
-  int64_t depth = weight.dim(0), columns = weight.dim(1);
-  Tensor packed = Tensor::Zeros(DType::kInt16, {PackedInt8Size(depth, columns)});
-  auto* to = packed.MutableData<int16_t>();
-  DispatchBytes(weight.dtype(), [&](auto tag) {
-    auto* from = weight.Data<typename decltype(tag)::type>();
-    for (int64_t n = 0; n < columns; ++n) {
-      int32_t zero = zeros[zeros.size() == 1 ? 0 : static_cast<size_t>(n)];
-      int16_t* column = to + PackedInt8Index(depth, 0, n);
-      for (int64_t k = 0; k < depth; ++k)
-        column[k / 2 * 2 * kInt8PanelWidth + k % 2] = static_cast<int16_t>(int32_t{from[k * columns + n]} - zero);
-    }
+std::unique_ptr<Kernel> MakeQuantizedMatMul(const KernelRequest& request) {
+  if (request.inputs.size() < 3 || !request.inputs[0]) return nullptr;
+  for (size_t i = 1; i < request.inputs.size(); ++i)
+    if (request.inputs[i] ? !request.inputs[i]->constant : i < 3) return nullptr;
+  const Tensor& weight = *request.inputs[1]->constant;
+  DType type = request.inputs[0]->type.dtype;
+  if (weight.rank() != 2 || weight.size() == 0 || weight.dtype() != DType::kInt8 || !IsByte(type)) return nullptr;
+  bool turned = request.node.Int("transB", 0) != 0;
+  int64_t depth = weight.dim(turned ? 1 : 0), columns = weight.dim(turned ? 0 : 1);
+  const Tensor& factor = *request.inputs[2]->constant;
+  const Tensor* bias = request.inputs.size() > 3 && request.inputs[3] ? &*request.inputs[3]->constant : nullptr;
+  if (factor.size() != columns || (bias && bias->size() != columns)) return nullptr;
+  auto packed = request.weights.Get<Int8Weights>(weight, turned ? "8-bit panels, turned" : "8-bit panels", [&] {
+    const int8_t* from = weight.Data<int8_t>();
+    Int8Weights made = PackInt8(1, depth, columns, [&](int64_t, int64_t n, int64_t k) {
+      return from[turned ? n * depth + k : k * columns + n];
+    });
+    DropPages(weight.raw(), weight.bytes());
+    return made;
   });
-  return packed;
+  Int8Finish finish(QuantizedStep::Read(request.node), type, packed->sums, factor, bias);
+  return std::make_unique<QuantizedMatMul>(std::move(packed), std::move(finish), request.op.compute);
 }
+
+// Both zero points may be any: (a - a0) · (w - w0) = a · w - a0 · Σw - w0 · Σa + depth · a0 · w0.
+// With scales the sums become floats.
+class IntegerMatMul final : public Kernel {
+ public:
+  IntegerMatMul(std::shared_ptr<const Int8Weights> weights, std::vector<int32_t> zeros, void (*portable)(OpContext&))
+      : weights_(std::move(weights)), zeros_(std::move(zeros)), portable_(portable) {
+    zeros_.resize(zeros_.size() == 1 ? static_cast<size_t>(weights_->columns) : zeros_.size(), zeros_[0]);
+    has_zeros_ = std::any_of(zeros_.begin(), zeros_.end(), [](int32_t zero) { return zero != 0; });
+    zeros_.resize(zeros_.size() + kInt8PanelWidth);
+  }
+
+  void MakeFloats(const Tensor* w_scale, const Tensor* bias) {
+    is_float_ = true;
+    scales_ = Spread(w_scale, 1.0f);
+    if (bias) bias_ = Spread(bias, 0.0f);
+  }
+
+  void Run(OpContext& context) const override {
+    const Tensor& a = context.Input(0);
+    const Tensor* zero = context.OptionalInput(2);
+    int64_t depth = weights_->depth, columns = weights_->columns;
+    if (a.rank() < 1 || a.shape().back() != depth || (zero && zero->size() != 1)) return portable_(context);
+    uint8_t flip = FlipOf(a.dtype());
+    int32_t a_zero = ZeroPoints(zero, a.dtype())[0] + flip;
+    Shape shape = a.shape();
+    shape.back() = columns;
+    Int8Output out;
+    out.stride = columns;
+    void* y = context.Output(0, is_float_ ? DType::kFloat : DType::kInt32, shape).mutable_raw();
+    int64_t padded = columns + kInt8PanelWidth;
+    int32_t* offset = ThreadScratch<int32_t>(ScratchUse::kPaddedImage, 2 * padded);
+    std::fill_n(offset + columns, kInt8PanelWidth, 0);
+    for (int64_t n = 0; n < columns; ++n)
+      offset[n] = static_cast<int32_t>(-static_cast<uint32_t>(a_zero) *
+                                       static_cast<uint32_t>(weights_->sums[static_cast<size_t>(n)]));
+    float* factor = reinterpret_cast<float*>(offset + padded);
+    if (is_float_) {
+      out.kind = Int8Output::Kind::kFloats;
+      float scale = *context.Input(4).Data<float>();
+      for (int64_t n = 0; n < padded; ++n) factor[n] = scale * scales_[static_cast<size_t>(n)];
+    }
+    ForInt8Blocks(context, *weights_, a.size() / depth, [&](const Int8Block& block) {
+      Int8Product product = ProductOf(*weights_, block, PrepareBlock(BytesOf(a), flip, block, depth));
+      int64_t column = block.first * kInt8PanelWidth;
+      product.out = out;
+      product.out.c = static_cast<int32_t*>(y) + block.row * columns + column;  // as long as a float
+      product.out.offset = offset + column;
+      product.out.factor = factor + column;
+      if (!bias_.empty()) product.out.shift = bias_.data() + column;
+      if (has_zeros_) {
+        product.out.row_term = RowTerms(BytesOf(a) + block.row * depth, flip, block.rows, a_zero);
+        product.out.column_term = zeros_.data() + column;
+      }
+      BestInt8Kernels().multiply(product);
+    });
+  }
+
+ private:
+  std::vector<float> Spread(const Tensor* values, float otherwise) const {
+    std::vector<float> spread(static_cast<size_t>(weights_->columns + kInt8PanelWidth), otherwise);
+    for (int64_t n = 0; values && n < weights_->columns; ++n)
+      spread[static_cast<size_t>(n)] = values->Data<float>()[values->size() == 1 ? 0 : n];
+    return spread;
+  }
+
+  // depth · a0 - Σa of each row.
+  const int32_t* RowTerms(const uint8_t* a, uint8_t flip, int64_t rows, int32_t a_zero) const {
+    int32_t* terms = ThreadScratch<int32_t>(ScratchUse::kRowPointers, rows);
+    for (int64_t i = 0; i < rows; ++i) {
+      uint32_t sum = 0;
+      for (int64_t k = 0; k < weights_->depth; ++k) sum += static_cast<uint8_t>(a[i * weights_->depth + k] ^ flip);
+      terms[i] = static_cast<int32_t>(static_cast<uint32_t>(weights_->depth) * static_cast<uint32_t>(a_zero) - sum);
+    }
+    return terms;
+  }
+
+  std::shared_ptr<const Int8Weights> weights_;
+  std::vector<int32_t> zeros_;  // per column, of the weights as packed
+  bool has_zeros_ = false, is_float_ = false;
+  std::vector<float> scales_, bias_;
+  void (*portable_)(OpContext&);
+};
 
 std::unique_ptr<Kernel> MakeIntegerMatMul(const KernelRequest& request) {
   if (request.inputs.size() < 2 || !request.inputs[0] || !request.inputs[1]) return nullptr;
-  auto is_byte = [](DType type) { return type == DType::kInt8 || type == DType::kUInt8; };
   const std::optional<Tensor>& weight = request.inputs[1]->constant;
-  if (!weight || weight->rank() != 2 || weight->size() == 0 || !is_byte(weight->dtype())) return nullptr;
-  if (!is_byte(request.inputs[0]->type.dtype)) return nullptr;
+  if (!weight || weight->rank() != 2 || weight->size() == 0 || !IsByte(weight->dtype())) return nullptr;
+  if (!IsByte(request.inputs[0]->type.dtype)) return nullptr;
   const ValueFacts* zero = request.inputs.size() > 3 ? request.inputs[3] : nullptr;
   if (zero && (!zero->constant || zero->constant->dtype() != weight->dtype() || zero->constant->size() == 0))
     return nullptr;
+  for (size_t i = 5; i < request.inputs.size(); ++i) {
+    const ValueFacts* values = request.inputs[i];
+    if (values && (!values->constant || values->constant->dtype() != DType::kFloat ||
+                   (values->constant->size() != 1 && values->constant->size() != weight->dim(1))))
+      return nullptr;
+  }
   std::vector<int32_t> zeros = ZeroPoints(zero ? &*zero->constant : nullptr, weight->dtype());
   if (zeros.size() != 1 && static_cast<int64_t>(zeros.size()) != weight->dim(1)) return nullptr;
-  std::string form = "16-bit pairs";
-  for (int32_t value : zeros) (form += ' ') += std::to_string(value);
-  auto packed = request.weights.Get<Tensor>(*weight, form, [&] { return PackWeight(*weight, zeros); });
-  return std::make_unique<IntegerMatMul>(std::move(packed), weight->dim(0), weight->dim(1), request.op);
-}
-
-class DynamicQuantize final : public Kernel {
- public:
-  void Run(OpContext& context) const override {
-    constexpr float kLargest = 255;
-    constexpr int64_t kGrain = 32768;
-    const Int8Kernels& kernels = BestInt8Kernels();
-    const Tensor& x = context.Input(0);
-    const float* values = x.Data<float>();
-    float low = 0, high = 0;
-    kernels.range(values, x.size(), &low, &high);
-    // All zeros have no range; any scale gives them back.
-    float scale = high == low ? 1.0f : (high - low) / kLargest, zero = -low / scale;
-    zero = !(zero > 0) ? 0 : std::nearbyint(std::min(zero, kLargest));
-    uint8_t* y = context.Output(0, DType::kUInt8, x.shape()).MutableData<uint8_t>();
-    context.ParallelFor(x.size(), kGrain, [&](int64_t first, int64_t last) {
-      kernels.quantize(values + first, last - first, scale, zero, y + first);
+  // Unsigned weights are packed as signed ones, 128 lower.
+  uint8_t flip = weight->dtype() == DType::kUInt8 ? kSignFlip : uint8_t{0};
+  for (int32_t& value : zeros) value -= flip;
+  auto packed = request.weights.Get<Int8Weights>(*weight, "8-bit panels", [&] {
+    const uint8_t* from = BytesOf(*weight);
+    int64_t columns = weight->dim(1);
+    Int8Weights made = PackInt8(1, weight->dim(0), columns, [&](int64_t, int64_t n, int64_t k) {
+      return static_cast<int8_t>(from[k * columns + n] ^ flip);
     });
-    *context.Output(1, DType::kFloat, {}).MutableData<float>() = scale;
-    *context.Output(2, DType::kUInt8, {}).MutableData<uint8_t>() = static_cast<uint8_t>(zero);
-  }
-};
+    DropPages(weight->raw(), weight->bytes());
+    return made;
+  });
+  auto kernel = std::make_unique<IntegerMatMul>(std::move(packed), std::move(zeros), request.op.compute);
+  if (request.node.op_type == "MatMulInteger") return kernel;
+  auto per_column = [&](size_t i) -> const Tensor* {
+    return i < request.inputs.size() && request.inputs[i] ? &*request.inputs[i]->constant : nullptr;
+  };
+  kernel->MakeFloats(per_column(5), per_column(6));
+  return kernel;
+}
 
 }  // namespace
 
-std::unique_ptr<Kernel> MakeIntegerKernel(const KernelRequest& request) {
-  if (!CanonicalDomain(request.node.domain).empty()) return nullptr;
-  if (request.node.op_type == "MatMulInteger") return MakeIntegerMatMul(request);
-  if (request.node.op_type == "DynamicQuantizeLinear" && request.inputs[0] &&
-      request.inputs[0]->type.dtype == DType::kFloat)
-    return std::make_unique<DynamicQuantize>();
+std::unique_ptr<Kernel> MakeIntegerProductKernel(const KernelRequest& request) {
+  if (request.node.op_type == "MatMulInteger" && CanonicalDomain(request.node.domain).empty())
+    return MakeIntegerMatMul(request);
+  if (request.node.op_type == "DynamicMatMul" && request.node.domain == kInternalDomain)
+    return MakeIntegerMatMul(request);
+  if (request.node.op_type == "QuantizedMatMul" && request.node.domain == kInternalDomain)
+    return MakeQuantizedMatMul(request);
   return nullptr;
 }
 

@@ -61,4 +61,18 @@ ImageConvPlan PlanImageConv(const Node& node, const Shape& x, const Shape& w) {
   return plan;
 }
 
+void InferImageConv(InferContext& context, DType type) {
+  const SymbolicShape* x = context.InputShape(0);
+  const SymbolicShape* w = context.InputShape(1);
+  if (!x || !w || x->size() < 3) return context.SetOutput(0, type);
+  bool first = context.node().Int("channels_first", 0) != 0;
+  SymbolicShape image = first ? *x : ToChannelsFirst(*x);
+  Require(image.size() == w->size(), "input ", image, " and weights ", *w, " have different ranks");
+  SymbolicShape kernel(w->begin() + 2, w->end());
+  WindowAttributes window = WindowAttributes::Read(context.node(), image.size() - 2, kernel);
+  SymbolicShape out = {image[0], (*w)[0]};
+  for (size_t i = 0; i < image.size() - 2; ++i) out.push_back(InferWindow(window, i, image[i + 2]));
+  context.SetOutput(0, type, ToChannelsLast(out));
+}
+
 }  // namespace ferry

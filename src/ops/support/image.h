@@ -29,6 +29,8 @@ struct ImageConvPlan {
 };
 
 ImageConvPlan PlanImageConv(const Node& node, const Shape& x, const Shape& w);
+// Sets output 0 of a convolution from the shapes of inputs 0 and 1.
+void InferImageConv(InferContext& context, DType type);
 
 // Calls visit(row, pixel offsets of the taps inside the image, their number) for every output pixel of one image in
 // rows [first, last); offsets count pixels.

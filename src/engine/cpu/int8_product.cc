@@ -1,0 +1,77 @@
+#include "engine/cpu/int8_product.h"
+
+#include <algorithm>
+
+#include "engine/cpu/conv.h"
+#include "engine/cpu/scratch.h"
+
+namespace ferry {
+
+Int8Finish::Int8Finish(const QuantizedStep& step, DType x_type, const std::vector<int32_t>& weight_sums,
+                       const Tensor& factor, const Tensor* bias)
+    : step_(step), flip_(FlipOf(x_type)), x_zero_(step.x_zero + flip_) {
+  auto count = static_cast<int64_t>(weight_sums.size());
+  QuantizedColumns columns(step, factor, bias, count);
+  auto padded = static_cast<size_t>(count + kInt8PanelWidth);
+  offset_.resize(padded);
+  factor_.resize(padded);
+  if (columns.has_shift()) shift_.resize(padded);
+  for (int64_t n = 0; n < count; ++n) {
+    auto at = static_cast<size_t>(n);
+    offset_[at] = static_cast<int32_t>(static_cast<uint32_t>(columns.added(n)) -
+                                       static_cast<uint32_t>(x_zero_) * static_cast<uint32_t>(weight_sums[at]));
+    factor_[at] = columns.factor(n);
+    if (columns.has_shift()) shift_[at] = columns.shift(n);
+  }
+}
+
+Int8Output Int8Finish::Output(void* y, int64_t stride, int64_t column) const {
+  Int8Output out;
+  out.kind = step_.is_float() ? Int8Output::Kind::kFloats : Int8Output::Kind::kBytes;
+  // Kernels count columns from where their arrays begin.
+  out.c = y;
+  out.stride = stride;
+  out.offset = offset_.data() + column;
+  out.factor = factor_.data() + column;
+  out.shift = shift_.empty() ? nullptr : shift_.data() + column;
+  out.zero = step_.y_zero, out.low = step_.low, out.high = step_.high;
+  return out;
+}
+
+namespace {
+
+// Rows that are made ready at once: few enough to stay in the second-level cache, and blocks of about one size.
+int64_t BlockRows(int64_t rows, int64_t depth) {
+  constexpr int64_t kReadyBytes = 320 << 10, kMost = 192;
+  const Int8Kernels& kernels = BestInt8Kernels();
+  int64_t tile = kernels.tile_rows, most = kReadyBytes / (PaddedDepth(depth) * kernels.element_bytes);
+  most = std::clamp<int64_t>(most / tile * tile, 2 * tile, kMost / tile * tile);
+  int64_t blocks = std::max<int64_t>(1, (rows + most - 1) / most), even = (rows + blocks - 1) / blocks;
+  return std::max<int64_t>(1, (even + tile - 1) / tile) * tile;
+}
+
+}  // namespace
+
+void ForInt8Blocks(const OpContext& context, const Int8Weights& weights, int64_t rows,
+                   FunctionRef<void(const Int8Block&)> body) {
+  int64_t units = weights.groups > 1 ? weights.groups : PaddedColumns(weights.columns) / kInt8PanelWidth;
+  int64_t block_rows = BlockRows(rows, weights.depth), blocks = (rows + block_rows - 1) / block_rows, parts = 1;
+  int64_t threads = context.services().pool ? context.services().pool->threads() : 1;
+  int64_t wanted = 4 * threads, work = rows * weights.depth * weights.columns * weights.groups;
+  if (threads > 1 && blocks < wanted) parts = std::clamp<int64_t>((wanted + blocks - 1) / blocks, 1, units);
+  int64_t items = blocks * parts;
+  int64_t grain = std::max<int64_t>(1, items * (kConvPieceWork / 2) / std::max<int64_t>(1, work));
+  context.ParallelFor(items, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t item = begin; item < end; ++item) {
+      int64_t row = item / parts * block_rows, part = item % parts;
+      body(Int8Block{row, std::min(block_rows, rows - row), units * part / parts, units * (part + 1) / parts});
+    }
+  });
+}
+
+void* ReadyRows(int64_t rows, int64_t depth) {
+  return ThreadScratch<std::byte>(ScratchUse::kWidenedRows,
+                                  rows * PaddedDepth(depth) * BestInt8Kernels().element_bytes);
+}
+
+}  // namespace ferry

@@ -1,0 +1,343 @@
+// QuantizedImageConv: one channel to one channel directly, everything else as a product over rows made ready, window by
+// window.
+#include <algorithm>
+#include <mutex>
+
+#include "base/mapped_file.h"
+#include "engine/cpu/conv.h"
+#include "engine/cpu/int8_product.h"
+#include "engine/cpu/kernels.h"
+#include "engine/cpu/scratch.h"
+#include "kernels/int8_image.h"
+#include "ops/support/fused.h"
+
+namespace ferry {
+namespace {
+
+struct Call {
+  OpContext& context;
+  const uint8_t* x;
+  void* y;
+};
+
+class Algorithm {
+ public:
+  Algorithm(const ImageConvPlan& plan, Int8Finish finish) : plan_(plan), finish_(std::move(finish)) {}
+  virtual ~Algorithm() = default;
+  virtual void Run(const Call& call) const = 0;
+  const ImageConvPlan& plan() const { return plan_; }
+  DType y_type() const { return finish_.step().y_type; }
+
+ protected:
+  const ImageConvPlan plan_;
+  const Int8Finish finish_;
+};
+
+// Few channels: the taps of a kernel row lie next to each other in a padded copy of the image.
+bool MergesTaps(const ImageConvPlan& plan) {
+  return plan.conv.groups == 1 && plan.conv.channels <= 8 && plan.axes[2].dilation == 1 &&
+         (plan.channels_first || plan.axes[2].kernel > 1);
+}
+
+class ProductConv final : public Algorithm {
+ public:
+  ProductConv(const ImageConvPlan& plan, Int8Finish finish, std::shared_ptr<const Int8Weights> weights)
+      : Algorithm(plan, std::move(finish)), weights_(std::move(weights)) {
+    for (size_t i = 0; i < 3; ++i) {
+      const WindowAxis& axis = plan_.axes[i];
+      padded_[i] = (axis.output - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1;
+    }
+  }
+
+  void Run(const Call& call) const override {
+    const ConvPlan& conv = plan_.conv;
+    if (!MergesTaps(plan_)) {
+      ForInt8Blocks(call.context, *weights_, conv.batch * conv.counts.output,
+                    [&](const Int8Block& block) { RunBlock(call, block); });
+      return;
+    }
+    int64_t row_size = padded_[2] * conv.channels, rows = padded_[0] * padded_[1];
+    uint8_t* copy = ThreadScratch<uint8_t>(ScratchUse::kPaddedImage, rows * row_size);
+    for (int64_t image = 0; image < conv.batch; ++image) {
+      const uint8_t* from = call.x + image * conv.channels * conv.counts.input;
+      call.context.ParallelFor(rows, 1 + 65536 / row_size, [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) FillRow(row, from, copy + row * row_size);
+      });
+      ForInt8Blocks(call.context, *weights_, conv.counts.output, [&](const Int8Block& block) {
+        void* ready = ReadyRows(block.rows, conv.depth());
+        for (int64_t i = 0; i < block.rows; ++i) PrepareMerged(copy, block.row + i, RowAt(ready, i));
+        Int8Block placed = block;
+        placed.row += image * conv.counts.output;
+        Multiply(call, placed, 0, ready, block.first * kInt8PanelWidth, LastColumn(block));
+      });
+    }
+  }
+
+ private:
+  std::byte* RowAt(void* ready, int64_t row) const {
+    return static_cast<std::byte*>(ready) + row * PaddedDepth(plan_.conv.depth()) * kernels_.element_bytes;
+  }
+  int64_t LastColumn(const Int8Block& block) const {
+    return std::min(plan_.conv.features, block.last * kInt8PanelWidth);
+  }
+
+  void RunBlock(const Call& call, const Int8Block& block) const {
+    const ConvPlan& conv = plan_.conv;
+    void* ready = ReadyRows(block.rows, conv.depth());
+    if (conv.groups == 1) {
+      PrepareRows(call, block, 0, ready);
+      return Multiply(call, block, 0, ready, block.first * kInt8PanelWidth, LastColumn(block));
+    }
+    for (int64_t group = block.first; group < block.last; ++group) {
+      PrepareRows(call, block, group, ready);
+      Multiply(call, block, group, ready, 0, conv.group_features);
+    }
+  }
+
+  // Columns [first, last) of a group.
+  void Multiply(const Call& call, const Int8Block& block, int64_t group, const void* ready, int64_t first,
+                int64_t last) const {
+    const ConvPlan& conv = plan_.conv;
+    Int8Product product{ready, block.rows, conv.depth()};
+    product.packed = weights_->GroupPanels(group) + first * PaddedDepth(conv.depth());
+    product.columns = last - first;
+    int64_t column = group * conv.group_features + first;
+    product.out = finish_.Output(finish_.At(call.y, block.row * conv.features + column), conv.features, column);
+    kernels_.multiply(product);
+  }
+
+  void PrepareRows(const Call& call, const Int8Block& block, int64_t group, void* ready) const {
+    const ConvPlan& conv = plan_.conv;
+    int64_t depth = conv.depth(), padded = PaddedDepth(depth);
+    if (conv.is_pointwise() && conv.groups == 1) {
+      const uint8_t* from = call.x + block.row * depth;
+      if (padded == depth) return kernels_.prepare(from, finish_.flip(), block.rows * depth, ready);
+      for (int64_t i = 0; i < block.rows; ++i) {
+        kernels_.prepare(from + i * depth, finish_.flip(), depth, RowAt(ready, i));
+        FillRest(RowAt(ready, i));
+      }
+      return;
+    }
+    for (int64_t i = 0; i < block.rows; ++i) PrepareWindow(call, block.row + i, group, RowAt(ready, i));
+  }
+
+  // What pads the depth meets weights of zero, but must be some number.
+  void FillRest(std::byte* row) const {
+    int64_t depth = plan_.conv.depth(), padded = PaddedDepth(depth);
+    if (padded > depth) kernels_.fill(0, padded - depth, row + depth * kernels_.element_bytes);
+  }
+
+  void PrepareWindow(const Call& call, int64_t row, int64_t group, std::byte* to) const {
+    const ConvPlan& conv = plan_.conv;
+    const auto& axes = plan_.axes;
+    int64_t pixel = row % conv.counts.output, step = conv.group_channels * kernels_.element_bytes;
+    const uint8_t* image =
+        call.x + row / conv.counts.output * conv.counts.input * conv.channels + group * conv.group_channels;
+    int64_t x = pixel % axes[2].output, y = pixel / axes[2].output % axes[1].output,
+            z = pixel / axes[2].output / axes[1].output;
+    std::byte* at = to;
+    for (int64_t kz = 0; kz < axes[0].kernel; ++kz) {
+      int64_t at_z = axes[0].Position(z, kz);
+      for (int64_t ky = 0; ky < axes[1].kernel; ++ky) {
+        int64_t at_y = axes[1].Position(y, ky);
+        bool inside = at_z >= 0 && at_z < axes[0].input && at_y >= 0 && at_y < axes[1].input;
+        const uint8_t* line = image + (at_z * axes[1].input + at_y) * axes[2].input * conv.channels;
+        for (int64_t kx = 0; kx < axes[2].kernel; ++kx, at += step) {
+          int64_t at_x = axes[2].Position(x, kx);
+          if (inside && at_x >= 0 && at_x < axes[2].input)
+            kernels_.prepare(line + at_x * conv.channels, finish_.flip(), conv.group_channels, at);
+          else
+            kernels_.fill(finish_.ready_zero(), conv.group_channels, at);
+        }
+      }
+    }
+    FillRest(to);
+  }
+
+  void FillRow(int64_t row, const uint8_t* image, uint8_t* to) const {
+    const auto& axes = plan_.axes;
+    int64_t channels = plan_.conv.channels, width = padded_[2];
+    int64_t z = row / padded_[1] - axes[0].pad_begin, y = row % padded_[1] - axes[1].pad_begin;
+    bool inside = z >= 0 && z < axes[0].input && y >= 0 && y < axes[1].input;
+    int64_t begin = inside ? std::min(axes[2].pad_begin, width) : width;
+    int64_t end = inside ? std::clamp(axes[2].pad_begin + axes[2].input, begin, width) : width;
+    std::fill_n(to, begin * channels, finish_.raw_zero());
+    std::fill(to + end * channels, to + width * channels, finish_.raw_zero());
+    if (begin == end) return;
+    int64_t offset = (z * axes[1].input + y) * axes[2].input;
+    if (!plan_.channels_first) {
+      std::copy_n(image + offset * channels, (end - begin) * channels, to + begin * channels);
+      return;
+    }
+    for (int64_t c = 0; c < channels; ++c) {
+      const uint8_t* from = image + c * plan_.conv.counts.input + offset;
+      uint8_t* out = to + begin * channels + c;
+      for (int64_t x = 0; x < end - begin; ++x) out[x * channels] = from[x];
+    }
+  }
+
+  void PrepareMerged(const uint8_t* copy, int64_t pixel, std::byte* to) const {
+    const auto& axes = plan_.axes;
+    int64_t run = axes[2].kernel * plan_.conv.channels, row_size = padded_[2] * plan_.conv.channels;
+    int64_t left = pixel % axes[2].output * axes[2].stride,
+            top = pixel / axes[2].output % axes[1].output * axes[1].stride,
+            front = pixel / axes[2].output / axes[1].output * axes[0].stride;
+    std::byte* at = to;
+    for (int64_t kz = 0; kz < axes[0].kernel; ++kz)
+      for (int64_t ky = 0; ky < axes[1].kernel; ++ky, at += run * kernels_.element_bytes) {
+        int64_t line = (front + kz * axes[0].dilation) * padded_[1] + top + ky * axes[1].dilation;
+        kernels_.prepare(copy + line * row_size + left * plan_.conv.channels, finish_.flip(), run, at);
+      }
+    FillRest(to);
+  }
+
+  std::shared_ptr<const Int8Weights> weights_;
+  const Int8Kernels& kernels_ = BestInt8Kernels();
+  int64_t padded_[3];  // the part of a padded image that windows read
+};
+
+struct DepthwiseWeights {
+  int64_t pairs;
+  std::vector<int16_t> taps;  // [2 · pairs, channels]
+  std::vector<int32_t> sums;
+};
+
+class DepthwiseConv8 final : public Algorithm {
+ public:
+  DepthwiseConv8(const ImageConvPlan& plan, Int8Finish finish, std::shared_ptr<const DepthwiseWeights> weights)
+      : Algorithm(plan, std::move(finish)),
+        weights_(std::move(weights)),
+        zeros_(static_cast<size_t>(plan_.conv.channels), finish_.raw_zero()) {}
+
+  void Run(const Call& call) const override {
+    const ConvPlan& conv = plan_.conv;
+    int64_t rows = plan_.axes[1].output, width = plan_.axes[2].output;
+    int64_t row_work = width * conv.channels * conv.counts.taps;
+    int64_t grain = std::max<int64_t>(1, kConvPieceWork / 16 / std::max<int64_t>(1, row_work));
+    call.context.ParallelFor(conv.batch * rows, grain, [&](int64_t begin, int64_t end) {
+      int64_t taps = 2 * weights_->pairs;
+      const uint8_t** pointers = ThreadScratch<const uint8_t*>(ScratchUse::kRowPointers, width * taps);
+      Int8Depthwise line;
+      line.taps = pointers;
+      line.pixels = width, line.pairs = weights_->pairs, line.channels = conv.channels;
+      line.weights = weights_->taps.data();
+      line.flip = finish_.flip();
+      for (int64_t row = begin; row < end; ++row) {
+        PointAtTaps(call.x + row / rows * conv.counts.input * conv.channels, row % rows, pointers);
+        line.out = finish_.Output(finish_.At(call.y, row * width * conv.channels), conv.channels, 0);
+        BestInt8ImageKernels().depthwise(line);
+      }
+    });
+  }
+
+ private:
+  void PointAtTaps(const uint8_t* image, int64_t row, const uint8_t** pointers) const {
+    const WindowAxis &vertical = plan_.axes[1], &horizontal = plan_.axes[2];
+    int64_t channels = plan_.conv.channels, stride = 2 * weights_->pairs, width = horizontal.output;
+    int64_t all = vertical.kernel * horizontal.kernel, step = horizontal.stride * channels;
+    for (int64_t tap = 0; tap < stride; ++tap) {
+      int64_t y = tap < all ? vertical.Position(row, tap / horizontal.kernel) : -1, kx = tap % horizontal.kernel;
+      OutputRange valid{0, 0};
+      if (y >= 0 && y < vertical.input) valid = ValidOutputs(horizontal, kx);
+      const uint8_t** to = pointers + tap;
+      int64_t x = 0;
+      for (; x < std::min(valid.begin, width); ++x) to[x * stride] = zeros_.data();
+      if (x < valid.end) {
+        const uint8_t* from = image + (y * horizontal.input + horizontal.Position(x, kx)) * channels;
+        for (; x < valid.end; ++x, from += step) to[x * stride] = from;
+      }
+      for (; x < width; ++x) to[x * stride] = zeros_.data();
+    }
+  }
+
+  std::shared_ptr<const DepthwiseWeights> weights_;
+  std::vector<uint8_t> zeros_;
+};
+
+DepthwiseWeights TurnTaps(const Tensor& weight, const ConvPlan& conv) {
+  DepthwiseWeights turned{(conv.counts.taps + 1) / 2, {}, {}};
+  turned.taps.resize(static_cast<size_t>(2 * turned.pairs * conv.channels));
+  turned.sums.resize(static_cast<size_t>(conv.channels));
+  for (int64_t c = 0; c < conv.channels; ++c)
+    for (int64_t tap = 0; tap < conv.counts.taps; ++tap) {
+      int8_t value = weight.Data<int8_t>()[c * conv.counts.taps + tap];
+      turned.taps[static_cast<size_t>(tap * conv.channels + c)] = value;
+      turned.sums[static_cast<size_t>(c)] += value;
+    }
+  return turned;
+}
+
+Int8Weights PackConv(const Tensor& weight, const ConvPlan& conv) {
+  const int8_t* from = weight.Data<int8_t>();
+  int64_t taps = conv.counts.taps, channels = conv.group_channels;
+  // In packed order a tap's channels lie together.
+  Int8Weights packed =
+      PackInt8(conv.groups, conv.depth(), conv.group_features, [&](int64_t group, int64_t n, int64_t k) {
+        return from[((group * conv.group_features + n) * channels + k % channels) * taps + k / channels];
+      });
+  DropPages(weight.raw(), weight.bytes());
+  return packed;
+}
+
+std::unique_ptr<Algorithm> Choose(const KernelRequest& request, const Shape& shape) {
+  const Tensor& weight = *request.inputs[1]->constant;
+  ImageConvPlan plan = PlanImageConv(request.node, shape, weight.shape());
+  const ConvPlan& conv = plan.conv;
+  if (conv.counts.output * conv.batch == 0) return nullptr;
+  QuantizedStep step = QuantizedStep::Read(request.node);
+  DType x_type = request.inputs[0]->type.dtype;
+  bool has_bias = request.inputs.size() > 3 && request.inputs[3];
+  auto finish = [&](const std::vector<int32_t>& sums) {
+    return Int8Finish(step, x_type, sums, *request.inputs[2]->constant,
+                      has_bias ? &*request.inputs[3]->constant : nullptr);
+  };
+  if (conv.group_channels == 1 && conv.group_features == 1 && !plan.channels_first && plan.axes[0].kernel == 1 &&
+      plan.axes[0].input == 1) {
+    auto taps = request.weights.Get<DepthwiseWeights>(weight, "8-bit taps", [&] { return TurnTaps(weight, conv); });
+    return std::make_unique<DepthwiseConv8>(plan, finish(taps->sums), taps);
+  }
+  if (plan.channels_first && !MergesTaps(plan)) return nullptr;
+  auto packed = request.weights.Get<Int8Weights>(weight, Cat("8-bit convolution panels in ", conv.groups, " groups"),
+                                                 [&] { return PackConv(weight, conv); });
+  return std::make_unique<ProductConv>(plan, finish(packed->sums), packed);
+}
+
+class QuantizedImageConv final : public Kernel {
+ public:
+  QuantizedImageConv(Shape shape, std::unique_ptr<Algorithm> algorithm, void (*portable)(OpContext&))
+      : shape_(std::move(shape)), algorithm_(std::move(algorithm)), portable_(portable) {}
+
+  void Run(OpContext& context) const override {
+    const Tensor& x = context.Input(0);
+    if (!(x.shape() == shape_)) return portable_(context);
+    Tensor& y = context.Output(0, algorithm_->y_type(), algorithm_->plan().output);
+    algorithm_->Run({context, BytesOf(x), y.mutable_raw()});
+  }
+
+ private:
+  Shape shape_;
+  std::unique_ptr<Algorithm> algorithm_;
+  void (*portable_)(OpContext&);
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> MakeQuantizedConvKernel(const KernelRequest& request) {
+  if (request.node.op_type != "QuantizedImageConv" || request.node.domain != kInternalDomain) return nullptr;
+  if (request.inputs.size() < 3 || !request.inputs[0]) return nullptr;
+  for (size_t i = 1; i < request.inputs.size(); ++i)
+    if (request.inputs[i] ? !request.inputs[i]->constant : i < 3) return nullptr;
+  const Type& type = request.inputs[0]->type;
+  const Tensor& weight = *request.inputs[1]->constant;
+  std::optional<Shape> shape = type.shape ? ToConcrete(*type.shape) : std::nullopt;
+  if (!shape || !IsByte(type.dtype) || weight.dtype() != DType::kInt8 || weight.size() == 0) return nullptr;
+  try {
+    auto algorithm = Choose(request, *shape);
+    if (!algorithm) return nullptr;
+    return std::make_unique<QuantizedImageConv>(*shape, std::move(algorithm), request.op.compute);
+  } catch (const Error&) {
+    return nullptr;  // told again when the node runs, where more is known
+  }
+}
+
+}  // namespace ferry

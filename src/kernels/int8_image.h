@@ -1,0 +1,39 @@
+// Inner loops over channels-last images of bytes.
+#pragma once
+
+#include "kernels/int8_gemm.h"
+
+namespace ferry {
+
+// Pixels whose every output channel reads the input channel of the same number.
+struct Int8Depthwise {
+  const uint8_t* const* taps = nullptr;  // 2 · pairs pointers for each pixel, to the first channel
+  int64_t pixels = 0, pairs = 0, channels = 0;
+  const int16_t* weights = nullptr;  // [2 · pairs, channels]
+  uint8_t flip = 0;                  // of the input, as Int8Kernels::prepare has it
+  Int8Output out;                    // rows are pixels
+};
+
+// y = round(a · a_factor + b · b_factor + shift) + zero, between low and high; all bytes flipped as they say.
+struct Int8Sum {
+  const uint8_t* a = nullptr;
+  const uint8_t* b = nullptr;
+  uint8_t* y = nullptr;
+  uint8_t a_flip = 0, b_flip = 0, y_flip = 0;
+  int32_t a_zero = 0, b_zero = 0;  // of the flipped bytes
+  float a_factor = 0, b_factor = 0;
+  int32_t zero = 0, low = 0, high = 255;  // of the result before it is flipped
+};
+
+struct Int8ImageKernels {
+  void (*depthwise)(const Int8Depthwise& conv);
+  void (*add)(const Int8Sum& sum, int64_t count);
+  // to[c] = the largest of pixels[i][c] over i < count, counted as flip says.
+  void (*largest)(const uint8_t* const* pixels, int64_t count, int64_t channels, uint8_t flip, uint8_t* to);
+  // sums[c] += x[i · channels + c] ^ flip over i < count
+  void (*add_rows)(const uint8_t* x, int64_t count, int64_t channels, uint8_t flip, int32_t* sums);
+};
+
+const Int8ImageKernels& BestInt8ImageKernels();
+
+}  // namespace ferry

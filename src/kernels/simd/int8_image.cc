@@ -1,0 +1,192 @@
+#include "kernels/int8_image.h"
+
+#include "kernels/simd/int8_finish-inl.h"
+
+namespace ferry::FERRY_ISA {
+namespace {
+
+using IntTag = hn::ScalableTag<int32_t>;
+constexpr int64_t kStep = static_cast<int64_t>(kLanes);
+
+#if HWY_TARGET == HWY_SCALAR
+
+void Depthwise(const ferry::Int8Depthwise& conv) {
+  const IntTag d;
+  for (int64_t pixel = 0; pixel < conv.pixels; ++pixel)
+    for (int64_t c = 0; c < conv.channels; ++c) {
+      int32_t sum = 0;
+      for (int64_t tap = 0; tap < 2 * conv.pairs; ++tap)
+        sum += static_cast<uint8_t>(conv.taps[pixel * 2 * conv.pairs + tap][c] ^ conv.flip) *
+               conv.weights[tap * conv.channels + c];
+      FinishSums(d, hn::Set(d, sum), conv.out, pixel, c, 1);
+    }
+}
+
+#else
+
+using ShortTag = hn::CappedTag<int16_t, 16>;
+using ByteTag = hn::Rebind<uint8_t, ShortTag>;
+using SumTag = hn::RepartitionToWide<ShortTag>;
+using Shorts = hn::Vec<ShortTag>;
+constexpr int64_t kChannels = hn::MaxLanes(ShortTag());
+
+struct Pair {
+  Shorts low, high;
+};
+
+HWY_INLINE Pair Interleave(Shorts a, Shorts b) {
+  const ShortTag d16;
+  return {hn::InterleaveLower(d16, a, b), hn::InterleaveUpper(d16, a, b)};
+}
+
+struct Sums {
+  hn::Vec<SumTag> low, high, other_low, other_high;
+
+  HWY_INLINE void Clear() { low = high = other_low = other_high = hn::Zero(SumTag()); }
+  HWY_INLINE void Add(const uint8_t* first, const uint8_t* second, hn::Vec<ByteTag> flip, const Pair& weights) {
+    const ShortTag d16;
+    const ByteTag d8;
+    const SumTag d;
+    const Pair x = Interleave(hn::PromoteTo(d16, hn::Xor(hn::LoadU(d8, first), flip)),
+                              hn::PromoteTo(d16, hn::Xor(hn::LoadU(d8, second), flip)));
+    low = hn::ReorderWidenMulAccumulate(d, x.low, weights.low, low, other_low);
+    high = hn::ReorderWidenMulAccumulate(d, x.high, weights.high, high, other_high);
+  }
+  // Interleaving goes by blocks of 128 bits; here channels come back in order.
+  HWY_INLINE void Finish(const ferry::Int8Output& out, int64_t pixel, int64_t channel) const {
+    const SumTag d;
+    constexpr int64_t kHalf = hn::MaxLanes(SumTag());
+    auto first = hn::RearrangeToOddPlusEven(low, other_low), second = hn::RearrangeToOddPlusEven(high, other_high);
+    if constexpr (hn::MaxLanes(SumTag()) == 8) {
+      const auto ordered = hn::ConcatLowerLower(d, second, first);
+      second = hn::ConcatUpperUpper(d, second, first);
+      first = ordered;
+    }
+    FinishSums(d, first, out, pixel, channel, kHalf);
+    FinishSums(d, second, out, pixel, channel + kHalf, kHalf);
+  }
+};
+
+HWY_INLINE Pair LoadWeights(const ferry::Int8Depthwise& conv, int64_t pair, int64_t channel) {
+  const ShortTag d16;
+  const int16_t* from = conv.weights + 2 * pair * conv.channels + channel;
+  return Interleave(hn::LoadU(d16, from), hn::LoadU(d16, from + conv.channels));
+}
+
+// Few taps: their weights stay in registers while pixels go by.
+template <int kPairs>
+void RunFixed(const ferry::Int8Depthwise& conv, int64_t channel) {
+  Pair weights[kPairs];
+  for (int pair = 0; pair < kPairs; ++pair) weights[pair] = LoadWeights(conv, pair, channel);
+  const auto flip = hn::Set(ByteTag(), conv.flip);
+  const uint8_t* const* taps = conv.taps;
+  for (int64_t pixel = 0; pixel < conv.pixels; ++pixel, taps += 2 * kPairs) {
+    Sums sums;
+    sums.Clear();
+    HWY_UNROLL(8)
+    for (int pair = 0; pair < kPairs; ++pair)
+      sums.Add(taps[2 * pair] + channel, taps[2 * pair + 1] + channel, flip, weights[pair]);
+    sums.Finish(conv.out, pixel, channel);
+  }
+}
+
+void RunAny(const ferry::Int8Depthwise& conv, int64_t channel) {
+  const auto flip = hn::Set(ByteTag(), conv.flip);
+  const uint8_t* const* taps = conv.taps;
+  for (int64_t pixel = 0; pixel < conv.pixels; ++pixel, taps += 2 * conv.pairs) {
+    Sums sums;
+    sums.Clear();
+    for (int64_t pair = 0; pair < conv.pairs; ++pair)
+      sums.Add(taps[2 * pair] + channel, taps[2 * pair + 1] + channel, flip, LoadWeights(conv, pair, channel));
+    sums.Finish(conv.out, pixel, channel);
+  }
+}
+
+void RunFew(const ferry::Int8Depthwise& conv) {
+  const SumTag d;
+  for (int64_t pixel = 0; pixel < conv.pixels; ++pixel)
+    for (int64_t c = 0; c < conv.channels; ++c) {
+      int32_t sum = 0;
+      for (int64_t tap = 0; tap < 2 * conv.pairs; ++tap)
+        sum += static_cast<uint8_t>(conv.taps[pixel * 2 * conv.pairs + tap][c] ^ conv.flip) *
+               conv.weights[tap * conv.channels + c];
+      FinishSums(d, hn::Set(d, sum), conv.out, pixel, c, 1);
+    }
+}
+
+void Depthwise(const ferry::Int8Depthwise& conv) {
+  if (conv.channels < kChannels) return RunFew(conv);
+  for (int64_t channel = 0; channel < conv.channels; channel += kChannels) {
+    // The last channels may be made twice.
+    const int64_t first = channel + kChannels <= conv.channels ? channel : conv.channels - kChannels;
+    if (conv.pairs == 5)
+      RunFixed<5>(conv, first);
+    else
+      RunAny(conv, first);
+  }
+}
+
+#endif
+
+void Add(const ferry::Int8Sum& sum, int64_t count) {
+  const FloatTag d;
+  const IntTag di;
+  const hn::Rebind<uint8_t, FloatTag> d8;
+  const auto a_zero = hn::Set(di, sum.a_zero), b_zero = hn::Set(di, sum.b_zero), zero = hn::Set(di, sum.zero);
+  const auto a_flip = hn::Set(d8, sum.a_flip), b_flip = hn::Set(d8, sum.b_flip), y_flip = hn::Set(d8, sum.y_flip);
+  const Floats a_factor = hn::Set(d, sum.a_factor), b_factor = hn::Set(d, sum.b_factor),
+               low = hn::Set(d, static_cast<float>(sum.low - sum.zero)),
+               high = hn::Set(d, static_cast<float>(sum.high - sum.zero));
+  auto one = [&](auto a, auto b) {
+    const Floats x = hn::ConvertTo(d, hn::Sub(hn::PromoteTo(di, hn::Xor(a, a_flip)), a_zero));
+    const Floats y = hn::ConvertTo(d, hn::Sub(hn::PromoteTo(di, hn::Xor(b, b_flip)), b_zero));
+    const Floats value = hn::Min(hn::Max(hn::MulAdd(x, a_factor, hn::Mul(y, b_factor)), low), high);
+    return hn::Xor(ToBytes(di, hn::Add(hn::NearestInt(value), zero)), y_flip);
+  };
+  int64_t i = 0;
+  for (; i + kStep <= count; i += kStep)
+    hn::StoreU(one(hn::LoadU(d8, sum.a + i), hn::LoadU(d8, sum.b + i)), d8, sum.y + i);
+  if (i == count) return;
+  HWY_ALIGN uint8_t a[64] = {}, b[64] = {};
+  for (int64_t n = i; n < count; ++n) a[n - i] = sum.a[n], b[n - i] = sum.b[n];
+  StorePart(d8, one(hn::Load(d8, a), hn::Load(d8, b)), count - i, sum.y + i);
+}
+
+void Largest(const uint8_t* const* pixels, int64_t count, int64_t channels, uint8_t flip, uint8_t* to) {
+  const hn::ScalableTag<uint8_t> d;
+  constexpr int64_t kAll = hn::MaxLanes(hn::ScalableTag<uint8_t>());
+  const auto flips = hn::Set(d, flip);
+  int64_t c = 0;
+  for (; c + kAll <= channels; c += kAll) {
+    auto best = hn::Zero(d);
+    for (int64_t i = 0; i < count; ++i) best = hn::Max(best, hn::Xor(hn::LoadU(d, pixels[i] + c), flips));
+    hn::StoreU(hn::Xor(best, flips), d, to + c);
+  }
+  for (; c < channels; ++c) {
+    uint8_t best = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const uint8_t value = pixels[i][c] ^ flip;
+      if (value > best) best = value;
+    }
+    to[c] = best ^ flip;
+  }
+}
+
+void AddRows(const uint8_t* x, int64_t count, int64_t channels, uint8_t flip, int32_t* sums) {
+  const IntTag d;
+  const hn::Rebind<uint8_t, IntTag> d8;
+  const auto flips = hn::Set(d8, flip);
+  for (int64_t i = 0; i < count; ++i, x += channels) {
+    int64_t c = 0;
+    for (; c + kStep <= channels; c += kStep)
+      hn::StoreU(hn::Add(hn::LoadU(d, sums + c), hn::PromoteTo(d, hn::Xor(hn::LoadU(d8, x + c), flips))), d, sums + c);
+    for (; c < channels; ++c) sums[c] += static_cast<uint8_t>(x[c] ^ flip);
+  }
+}
+
+}  // namespace
+
+extern const Int8ImageKernels kInt8ImageKernels;
+const Int8ImageKernels kInt8ImageKernels = {Depthwise, Add, Largest, AddRows};
+
+}  // namespace ferry::FERRY_ISA

@@ -1,26 +1,9 @@
 #include "tensor/tensor.h"
 
-#include <sys/mman.h>
-
 #include <cstdlib>
 #include <cstring>
 
 namespace ferry {
-
-namespace {
-
-// Weights and images in large pages: touching each 4 KB for the first time costs more than writing them.
-std::byte* AllocateAligned(size_t bytes) {
-  constexpr size_t kLargePage = size_t{1} << 21;
-  if (bytes < 2 * kLargePage) return static_cast<std::byte*>(std::aligned_alloc(kTensorAlignment, bytes));
-  void* data = std::aligned_alloc(kLargePage, bytes);
-#ifdef MADV_HUGEPAGE
-  if (data) madvise(data, bytes / kLargePage * kLargePage, MADV_HUGEPAGE);
-#endif
-  return static_cast<std::byte*>(data);
-}
-
-}  // namespace
 
 std::shared_ptr<Buffer> Buffer::Allocate(size_t bytes) {
   std::shared_ptr<Buffer> buffer(new Buffer);
@@ -28,7 +11,7 @@ std::shared_ptr<Buffer> Buffer::Allocate(size_t bytes) {
   size_t rounded = (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
   if (bytes > kLargest) Fail(ErrorCode::kLimit, "a tensor of ", bytes, " bytes is larger than any machine's memory");
   if (rounded > 0) {
-    buffer->data_ = AllocateAligned(rounded);
+    buffer->data_ = static_cast<std::byte*>(std::aligned_alloc(kTensorAlignment, rounded));
     if (!buffer->data_) Fail(ErrorCode::kLimit, "no memory for a tensor of ", bytes, " bytes");
   }
   buffer->bytes_ = bytes;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/mapped_file.h"
+#include "base/pages.h"
 #include "engine/cpu/conv.h"
 #include "engine/cpu/scratch.h"
 #include "kernels/image.h"
@@ -91,6 +92,7 @@ PackedConv PackWeights(const Tensor& weight, const ConvPlan& conv, const std::ve
   int64_t all_taps = weight.shape().CountBetween(2, weight.rank()), line = conv.group_channels * all_taps;
   int64_t size = PackedSize(conv.depth(), conv.group_features);
   packed.panels = Tensor(DType::kFloat, {conv.groups * size});
+  TakePages(packed.panels.mutable_raw(), packed.panels.bytes());
   PanelMaker maker(conv, taps, all_taps);
   for (int64_t group = 0; group < conv.groups; ++group) {
     const float* from = weight.Data<float>() + group * conv.group_features * line;

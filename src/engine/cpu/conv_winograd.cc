@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/mapped_file.h"
+#include "base/pages.h"
 #include "engine/cpu/conv.h"
 #include "engine/cpu/scratch.h"
 #include "kernels/image.h"
@@ -16,6 +17,7 @@ Tensor TransformWeights(const Tensor& weight, const ConvPlan& conv, const Winogr
   constexpr int64_t kTaps = 9, kBlock = 16;  // channels at a time
   int64_t size = PackedSize(conv.channels, conv.features), line = conv.channels * kTaps;
   Tensor packed(DType::kFloat, {kernels.positions * size});
+  TakePages(packed.mutable_raw(), packed.bytes());
   alignas(64) float turned[kBlock * kTaps * kPanelWidth];
   for (int64_t m = 0; m < conv.features; m += kPanelWidth)
     for (int64_t c = 0; c < conv.channels; c += kBlock) {

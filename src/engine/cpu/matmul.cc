@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/mapped_file.h"
+#include "base/pages.h"
 #include "engine/cpu/kernels.h"
 #include "engine/weight_cache.h"
 #include "kernels/packed_gemm.h"
@@ -85,6 +86,7 @@ std::unique_ptr<Kernel> MakeMatMulKernel(const KernelRequest& request) {
   int64_t depth = weight->dim(transposed ? 1 : 0), columns = weight->dim(transposed ? 0 : 1);
   auto packed = request.weights.Get<Tensor>(*weight, transposed ? "panels of transpose" : "panels", [&] {
     Tensor made(DType::kFloat, {PackedSize(depth, columns)});
+    TakePages(made.mutable_raw(), made.bytes());
     PackMatrix(weight->Data<float>(), depth, columns, transposed ? 1 : columns, transposed ? depth : 1,
                made.MutableData<float>());
     DropPages(weight->raw(), weight->bytes());

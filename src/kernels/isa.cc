@@ -62,7 +62,21 @@ FERRY_CHOOSE(Int8ImageKernels, kInt8ImageKernels)
 FERRY_CHOOSE(RowKernels, kRowKernels)
 
 const GemmKernels& BestGemmKernels() { return Choose_GemmKernels(); }
-const Int8Kernels& BestInt8Kernels() { return Choose_Int8Kernels(); }
+
+#if defined(__x86_64__)
+namespace avx512 {
+extern const Int8Kernels kInt8VnniKernels;
+}
+#endif
+
+const Int8Kernels& BestInt8Kernels() {
+#if defined(__x86_64__)
+  static const bool has_vnni = BestIsa() == Isa::kAvx512 && __builtin_cpu_supports("avx512vnni");
+  if (has_vnni) return avx512::kInt8VnniKernels;
+#endif
+  return Choose_Int8Kernels();
+}
+
 const Int8ImageKernels& BestInt8ImageKernels() { return Choose_Int8ImageKernels(); }
 const RowKernels& BestRowKernels() { return Choose_RowKernels(); }
 

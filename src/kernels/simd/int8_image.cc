@@ -1,11 +1,10 @@
 #include "kernels/int8_image.h"
 
-#include "kernels/simd/int8_finish-inl.h"
+#include "kernels/simd/int8_tile-inl.h"
 
 namespace ferry::FERRY_ISA {
 namespace {
 
-using IntTag = hn::ScalableTag<int32_t>;
 constexpr int64_t kStep = static_cast<int64_t>(kLanes);
 
 #if HWY_TARGET == HWY_SCALAR
@@ -39,31 +38,37 @@ HWY_INLINE Pair Interleave(Shorts a, Shorts b) {
   return {hn::InterleaveLower(d16, a, b), hn::InterleaveUpper(d16, a, b)};
 }
 
+// The bytes of a tap as 16-bit integers; signed ones are made unsigned.
+template <bool kFlips>
+HWY_INLINE Shorts LoadTap(const uint8_t* from) {
+  const ByteTag d8;
+  const auto bytes = hn::LoadU(d8, from);
+  if constexpr (kFlips) return hn::PromoteTo(ShortTag(), hn::Xor(bytes, hn::Set(d8, ferry::kSignFlip)));
+  return hn::PromoteTo(ShortTag(), bytes);
+}
+
 struct Sums {
   hn::Vec<SumTag> low, high, other_low, other_high;
 
   HWY_INLINE void Clear() { low = high = other_low = other_high = hn::Zero(SumTag()); }
-  HWY_INLINE void Add(const uint8_t* first, const uint8_t* second, hn::Vec<ByteTag> flip, const Pair& weights) {
-    const ShortTag d16;
-    const ByteTag d8;
+  HWY_INLINE void Add(Shorts first, Shorts second, const Pair& weights) {
     const SumTag d;
-    const Pair x = Interleave(hn::PromoteTo(d16, hn::Xor(hn::LoadU(d8, first), flip)),
-                              hn::PromoteTo(d16, hn::Xor(hn::LoadU(d8, second), flip)));
+    const Pair x = Interleave(first, second);
     low = hn::ReorderWidenMulAccumulate(d, x.low, weights.low, low, other_low);
     high = hn::ReorderWidenMulAccumulate(d, x.high, weights.high, high, other_high);
   }
   // Interleaving goes by blocks of 128 bits; here channels come back in order.
-  HWY_INLINE void Finish(const ferry::Int8Output& out, int64_t pixel, int64_t channel) const {
+  HWY_INLINE void Store(int32_t* to) const {
     const SumTag d;
-    constexpr int64_t kHalf = hn::MaxLanes(SumTag());
-    auto first = hn::RearrangeToOddPlusEven(low, other_low), second = hn::RearrangeToOddPlusEven(high, other_high);
+    const auto first = hn::RearrangeToOddPlusEven(low, other_low),
+               second = hn::RearrangeToOddPlusEven(high, other_high);
     if constexpr (hn::MaxLanes(SumTag()) == 8) {
-      const auto ordered = hn::ConcatLowerLower(d, second, first);
-      second = hn::ConcatUpperUpper(d, second, first);
-      first = ordered;
+      hn::Store(hn::ConcatLowerLower(d, second, first), d, to);
+      hn::Store(hn::ConcatUpperUpper(d, second, first), d, to + 8);
+    } else {
+      hn::Store(first, d, to);
+      hn::Store(second, d, to + hn::MaxLanes(SumTag()));
     }
-    FinishSums(d, first, out, pixel, channel, kHalf);
-    FinishSums(d, second, out, pixel, channel + kHalf, kHalf);
   }
 };
 
@@ -73,32 +78,35 @@ HWY_INLINE Pair LoadWeights(const ferry::Int8Depthwise& conv, int64_t pair, int6
   return Interleave(hn::LoadU(d16, from), hn::LoadU(d16, from + conv.channels));
 }
 
-// Few taps: their weights stay in registers while pixels go by.
-template <int kPairs>
-void RunFixed(const ferry::Int8Depthwise& conv, int64_t channel) {
-  Pair weights[kPairs];
-  for (int pair = 0; pair < kPairs; ++pair) weights[pair] = LoadWeights(conv, pair, channel);
-  const auto flip = hn::Set(ByteTag(), conv.flip);
-  const uint8_t* const* taps = conv.taps;
-  for (int64_t pixel = 0; pixel < conv.pixels; ++pixel, taps += 2 * kPairs) {
-    Sums sums;
-    sums.Clear();
-    HWY_UNROLL(8)
-    for (int pair = 0; pair < kPairs; ++pair)
-      sums.Add(taps[2 * pair] + channel, taps[2 * pair + 1] + channel, flip, weights[pair]);
-    sums.Finish(conv.out, pixel, channel);
-  }
-}
+// Sums of a run of pixels wait here before they are finished together.
+constexpr int64_t kRun = 32;
+static_assert(kChannels == kTileColumns);
 
-void RunAny(const ferry::Int8Depthwise& conv, int64_t channel) {
-  const auto flip = hn::Set(ByteTag(), conv.flip);
+// kPairs = 0: any number of taps. Few taps keep their weights in registers while pixels go by.
+template <int kPairs, bool kFlips>
+void RunChannels(const ferry::Int8Depthwise& conv, int64_t channel) {
+  HWY_ALIGN int32_t made[kRun * kChannels];
+  Pair weights[kPairs == 0 ? 1 : kPairs];
+  for (int pair = 0; pair < kPairs; ++pair) weights[pair] = LoadWeights(conv, pair, channel);
   const uint8_t* const* taps = conv.taps;
-  for (int64_t pixel = 0; pixel < conv.pixels; ++pixel, taps += 2 * conv.pairs) {
-    Sums sums;
-    sums.Clear();
-    for (int64_t pair = 0; pair < conv.pairs; ++pair)
-      sums.Add(taps[2 * pair] + channel, taps[2 * pair + 1] + channel, flip, LoadWeights(conv, pair, channel));
-    sums.Finish(conv.out, pixel, channel);
+  for (int64_t pixel = 0; pixel < conv.pixels; pixel += kRun) {
+    const int64_t count = conv.pixels - pixel < kRun ? conv.pixels - pixel : kRun;
+    for (int64_t i = 0; i < count; ++i, taps += 2 * conv.pairs) {
+      Sums sums;
+      sums.Clear();
+      if constexpr (kPairs > 0) {
+        HWY_UNROLL(8)
+        for (int pair = 0; pair < kPairs; ++pair)
+          sums.Add(LoadTap<kFlips>(taps[2 * pair] + channel), LoadTap<kFlips>(taps[2 * pair + 1] + channel),
+                   weights[pair]);
+      } else {
+        for (int64_t pair = 0; pair < conv.pairs; ++pair)
+          sums.Add(LoadTap<kFlips>(taps[2 * pair] + channel), LoadTap<kFlips>(taps[2 * pair + 1] + channel),
+                   LoadWeights(conv, pair, channel));
+      }
+      sums.Store(made + i * kChannels);
+    }
+    FinishBlock(conv.out, pixel, count, channel, kChannels, made, kChannels);
   }
 }
 
@@ -120,9 +128,9 @@ void Depthwise(const ferry::Int8Depthwise& conv) {
     // The last channels may be made twice.
     const int64_t first = channel + kChannels <= conv.channels ? channel : conv.channels - kChannels;
     if (conv.pairs == 5)
-      RunFixed<5>(conv, first);
+      conv.flip ? RunChannels<5, true>(conv, first) : RunChannels<5, false>(conv, first);
     else
-      RunAny(conv, first);
+      conv.flip ? RunChannels<0, true>(conv, first) : RunChannels<0, false>(conv, first);
   }
 }
 

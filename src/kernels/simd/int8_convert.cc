@@ -1,0 +1,60 @@
+#include "kernels/simd/int8_convert.h"
+
+#include "kernels/simd/int8_tile-inl.h"
+
+namespace ferry::FERRY_ISA {
+
+void Int8Range(const float* x, int64_t count, float* low, float* high) {
+  const FloatTag d;
+  Floats smallest = hn::Zero(d), largest = hn::Zero(d), smallest2 = smallest, largest2 = largest;
+  int64_t i = 0;
+  for (; i + 2 * kIntStep <= count; i += 2 * kIntStep) {
+    Floats v = hn::LoadU(d, x + i), w = hn::LoadU(d, x + i + kIntStep);
+    smallest = hn::IfThenElse(hn::Lt(v, smallest), v, smallest);
+    largest = hn::IfThenElse(hn::Gt(v, largest), v, largest);
+    smallest2 = hn::IfThenElse(hn::Lt(w, smallest2), w, smallest2);
+    largest2 = hn::IfThenElse(hn::Gt(w, largest2), w, largest2);
+  }
+  *low = hn::GetLane(hn::MinOfLanes(d, hn::Min(smallest, smallest2)));
+  *high = hn::GetLane(hn::MaxOfLanes(d, hn::Max(largest, largest2)));
+  for (; i < count; ++i) {
+    if (x[i] < *low) *low = x[i];
+    if (x[i] > *high) *high = x[i];
+  }
+}
+
+void Int8Quantize(const float* x, int64_t count, float scale, float zero, uint8_t flip, uint8_t* y) {
+  const FloatTag d;
+  const IntTag di;
+  const hn::Rebind<uint8_t, FloatTag> d8;
+  const Floats divisor = hn::Set(d, scale), shift = hn::Set(d, zero), most = hn::Set(d, 255.0f), none = hn::Zero(d);
+  const auto flips = hn::Set(d8, flip);
+  auto one = [&](Floats v) {
+    Floats level = hn::Add(hn::Round(hn::Div(v, divisor)), shift);
+    level = hn::IfThenElse(hn::Gt(level, none), level, none);
+    return hn::Xor(ToBytes(di, hn::ConvertTo(di, hn::IfThenElse(hn::Gt(level, most), most, level))), flips);
+  };
+  int64_t i = 0;
+  for (; i + kIntStep <= count; i += kIntStep) hn::StoreU(one(hn::LoadU(d, x + i)), d8, y + i);
+  if (i == count) return;
+  HWY_ALIGN float rest[kLanes] = {};
+  for (int64_t n = i; n < count; ++n) rest[n - i] = x[n];
+  StorePart(d8, one(hn::Load(d, rest)), count - i, y + i);
+}
+
+void Int8Dequantize(const uint8_t* x, int64_t count, float scale, int32_t zero, uint8_t flip, float* y) {
+  const FloatTag d;
+  const IntTag di;
+  const hn::Rebind<uint8_t, FloatTag> d8;
+  const Floats factor = hn::Set(d, scale);
+  const auto zeros = hn::Set(di, zero);
+  const auto flips = hn::Set(d8, flip);
+  int64_t i = 0;
+  for (; i + kIntStep <= count; i += kIntStep) {
+    const auto level = hn::PromoteTo(di, hn::Xor(hn::LoadU(d8, x + i), flips));
+    hn::StoreU(hn::Mul(hn::ConvertTo(d, hn::Sub(level, zeros)), factor), d, y + i);
+  }
+  for (; i < count; ++i) y[i] = static_cast<float>(int32_t{static_cast<uint8_t>(x[i] ^ flip)} - zero) * scale;
+}
+
+}  // namespace ferry::FERRY_ISA

@@ -113,7 +113,7 @@ static HWY_INLINE void MultiplyPanel(const ferry::Int8Product& product, int64_t 
     const void* ready_panel = ready(panel + depth * ferry::kInt8PanelWidth, tile.depths);
     // What is read next comes from far away.
     const int8_t* next = panel + (depth + tile.depths) * ferry::kInt8PanelWidth;
-    const int64_t ahead = chunk * ferry::kInt8PanelWidth;
+    const int64_t ahead = (padded < chunk ? padded : chunk) * ferry::kInt8PanelWidth;
     for (int64_t i = 0; i < ahead; i += 64) __builtin_prefetch(next + i);
     for (int n = 0; n < columns; n += kTileColumns) {
       tile.b = static_cast<const uint8_t*>(ready_panel) + n * kUnitBytes;

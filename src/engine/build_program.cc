@@ -13,6 +13,40 @@ namespace ferry {
 // Finds what is known of a value: in the graph being built, then in the graphs around it.
 using FindFacts = std::function<const ValueFacts*(const std::string&)>;
 
+namespace {
+
+// Whether a transpose moves axes of size 1 only.
+bool KeepsOrder(const Shape& shape, const std::vector<int64_t>& order) {
+  int64_t last = -1;
+  for (int64_t axis : order) {
+    if (axis < 0 || axis >= static_cast<int64_t>(shape.rank())) return false;
+    if (shape[static_cast<size_t>(axis)] == 1) continue;
+    if (axis < last) return false;
+    last = axis;
+  }
+  return order.size() == shape.rank();
+}
+
+// Such a transpose: the same elements under another shape.
+class ViewKernel final : public Kernel {
+ public:
+  ViewKernel(const Operator& op, std::vector<int64_t> order) : compute_(op.compute), order_(std::move(order)) {}
+
+  void Run(OpContext& context) const override {
+    const Tensor& x = context.Input(0);
+    if (!KeepsOrder(x.shape(), order_)) return compute_(context);
+    Shape shape;
+    for (int64_t axis : order_) shape.push_back(x.dim(static_cast<size_t>(axis)));
+    context.SetOutput(0, x.Reshaped(shape));
+  }
+
+ private:
+  void (*compute_)(OpContext&);
+  std::vector<int64_t> order_;
+};
+
+}  // namespace
+
 class ProgramBuilder {
  public:
   ProgramBuilder(const Graph& graph, const GraphFacts& all_facts, FindFacts find_facts, const Provider& provider,
@@ -112,17 +146,30 @@ class ProgramBuilder {
            Printable(node.domain.empty() ? "ai.onnx" : node.domain), "'");
     Step step;
     step.node = &node;
-    step.is_view = op->is_view;
+    step.is_view = op->is_view || IsFreeTranspose(node);
     for (const std::string& input : node.inputs)
       step.inputs.push_back(input.empty() ? -1 : SlotToRead(input, Describe(node)));
-    if (op->is_view && BindConstantView(node, step.inputs)) return;
+    if (step.is_view && BindConstantView(node, step.inputs)) return;
     for (const Attribute& attribute : node.attributes)
       if (auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.held)) step.bodies.push_back(MakeBody(node, **body));
     for (const std::string& output : node.outputs)
       step.outputs.push_back(output.empty() || !needed_.count(output) ? -1 : SlotToWrite(output));
-    step.kernel = ChooseKernel(node, *op);
+    if (step.is_view && !op->is_view)
+      step.kernel = std::make_unique<ViewKernel>(*op, node.Ints("perm"));
+    else
+      step.kernel = ChooseKernel(node, *op);
     steps().push_back(std::move(step));
     operators_.push_back(op);
+  }
+
+  bool IsFreeTranspose(const Node& node) const {
+    if (node.op_type != "Transpose" || !CanonicalDomain(node.domain).empty() || node.outputs.size() != 1) return false;
+    const ValueFacts* facts = find_facts_(node.inputs[0]);
+    const ValueFacts* result = find_facts_(node.outputs[0]);
+    if (!facts || !facts->type.is_tensor() || !facts->type.shape || BitWidth(facts->type.dtype) < 8) return false;
+    std::optional<Shape> shape = ToConcrete(*facts->type.shape);
+    bool known = shape && result && result->type.shape && ToConcrete(*result->type.shape);
+    return known && KeepsOrder(*shape, node.Ints("perm"));
   }
 
   // A weight under another shape is still the weight: no step, no copy.
@@ -204,7 +251,7 @@ class ProgramBuilder {
     for (size_t i = 0; i < steps().size(); ++i) {
       const Step& step = steps()[i];
       if (step.outputs.empty() || step.outputs[0] < 0) continue;
-      if (operators_[i]->is_view)
+      if (step.is_view)
         dropped[i] = ShareView(step);
       else if (InArena(step.outputs[0]))
         ShareInPlace(step, *operators_[i], static_cast<int>(i));

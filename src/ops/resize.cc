@@ -263,18 +263,53 @@ void PickNearest(const ResizeAttributes& attributes, const std::vector<ResizeAxi
   }
 }
 
+// Axes that stay as they are at the end, as channels do, make whole runs of elements that are copied together.
 template <class Word>
-void PickWords(const ResizeAttributes& attributes, const std::vector<ResizeAxis>& plan, const Tensor& x, Tensor& y) {
+void PickWords(const OpContext& context, const ResizeAttributes& attributes, const std::vector<ResizeAxis>& plan,
+               const Tensor& x, Tensor& y) {
   Tensor one(x.dtype(), {});
   StoreExtrapolation(attributes.extrapolation, one);
+  Word beyond = *reinterpret_cast<const Word*>(one.raw());
   const auto* from = reinterpret_cast<const Word*>(x.raw());
   auto* to = reinterpret_cast<Word*>(y.mutable_raw());
-  Word beyond = *reinterpret_cast<const Word*>(one.raw());
-  PickNearest(attributes, plan, x, y,
-              [&](int64_t i, int64_t offset, bool outside) { to[i] = outside ? beyond : from[offset]; });
+  size_t axes = plan.size();
+  int64_t run = 1;
+  while (axes > 0 && plan[axes - 1].is_identity(attributes)) run *= plan[--axes].input;
+  if (axes == 0) {
+    std::copy_n(from, x.size(), to);
+    return;
+  }
+  std::vector<AxisTaps> taps;
+  for (size_t a = 0; a < axes; ++a) taps.push_back(MakeTaps(attributes, plan[a]));
+  std::vector<int64_t> strides = x.shape().Strides();
+  const AxisTaps& last = taps.back();
+  int64_t count = plan[axes - 1].output;
+  context.ParallelFor(y.size() / (count * run), 1 + 32768 / (count * run), [&](int64_t first, int64_t end) {
+    for (int64_t row = first; row < end; ++row) {
+      const Word* line = from;
+      bool outside = false;
+      int64_t rest = row;
+      for (size_t a = axes - 1; a-- > 0; rest /= plan[a].output) {
+        auto at = static_cast<size_t>(rest % plan[a].output);
+        line += taps[a].input[at] * strides[a];
+        outside = outside || (!taps[a].outside.empty() && taps[a].outside[at]);
+      }
+      Word* out = to + row * count * run;
+      for (int64_t i = 0; i < count; ++i, out += run) {
+        auto at = static_cast<size_t>(i);
+        if (outside || (!last.outside.empty() && last.outside[at]))
+          std::fill_n(out, run, beyond);
+        else if (run == 1)
+          *out = line[last.input[at]];
+        else
+          std::copy_n(line + last.input[at] * run, run, out);
+      }
+    }
+  });
 }
 
-void PickAny(const ResizeAttributes& attributes, const std::vector<ResizeAxis>& plan, const Tensor& x, Tensor& y) {
+void PickAny(const OpContext& context, const ResizeAttributes& attributes, const std::vector<ResizeAxis>& plan,
+             const Tensor& x, Tensor& y) {
   if (x.dtype() == DType::kString) {
     const std::string* from = x.Data<std::string>();
     std::string* to = y.MutableData<std::string>();
@@ -283,11 +318,11 @@ void PickAny(const ResizeAttributes& attributes, const std::vector<ResizeAxis>& 
     });
   }
   switch (BitWidth(x.dtype())) {
-    case 8: return PickWords<uint8_t>(attributes, plan, x, y);
-    case 16: return PickWords<uint16_t>(attributes, plan, x, y);
-    case 32: return PickWords<uint32_t>(attributes, plan, x, y);
-    case 64: return PickWords<uint64_t>(attributes, plan, x, y);
-    case 128: return PickWords<std::complex<double>>(attributes, plan, x, y);
+    case 8: return PickWords<uint8_t>(context, attributes, plan, x, y);
+    case 16: return PickWords<uint16_t>(context, attributes, plan, x, y);
+    case 32: return PickWords<uint32_t>(context, attributes, plan, x, y);
+    case 64: return PickWords<uint64_t>(context, attributes, plan, x, y);
+    case 128: return PickWords<std::complex<double>>(context, attributes, plan, x, y);
     default: Fail(ErrorCode::kUnsupported, "element type ", x.dtype(), " is not one Resize is defined for");
   }
 }
@@ -301,7 +336,7 @@ void ComputeResize(OpContext& context) {
   Tensor& y = context.Output(0, x.dtype(), shape);
   if (y.size() == 0) return;
   if (attributes.mode == ResizeMode::kNearest)
-    PickAny(attributes, plan, x, y);
+    PickAny(context, attributes, plan, x, y);
   else
     InterpolateAny(context, attributes, std::move(plan), x, y);
 }

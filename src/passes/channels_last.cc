@@ -137,12 +137,14 @@ class ChannelsLast {
     if (node.domain == kInternalDomain) return ConvertQuantized(index);
     if (!CanonicalDomain(node.domain).empty()) return false;
     if (op == "Conv") return ConvertConv(index);
+    if (op == "ConvTranspose") return ConvertConvTranspose(index);
     if (op == "Transpose") return ConvertTranspose(index);
     if (IsElementwise(op)) return ConvertElementwise(index);
     if (op == "Concat") return ConvertConcat(index);
     if (!HasLast(node.inputs[0]) || RankOf(node.inputs[0]) == 0) return false;
     if (IsUnary(op) || IsWholeQuantization(node)) return ConvertUnary(index);
     if (op == "Split") return ConvertSplit(index);
+    if (op == "Resize") return ConvertResize(index);
     if (op == "MaxPool" || op == "AveragePool") return ConvertPool(index);
     if (op == "ReduceMean" || op == "GlobalAveragePool") return ConvertMean(index);
     if (op == "BatchNormalization") return ConvertBatchNorm(index);
@@ -206,6 +208,37 @@ class ChannelsLast {
     return scale && scale->size() == 1;
   }
 
+  bool ConvertConvTranspose(size_t index) {
+    const Node node = editor_.node(index);
+    const Tensor* weight = editor_.Constant(node.inputs[1]);
+    if (!weight || weight->dtype() != DType::kFloat || !IsImage(node.inputs[0], weight->rank())) return false;
+    if (node.HasInput(2) && !editor_.Constant(node.inputs[2])) return false;
+    std::vector<std::string> inputs = node.inputs;
+    inputs[0] = Last(inputs[0], index);
+    Put(index, Renamed(node, "ImageConvTranspose"), std::move(inputs));
+    return true;
+  }
+
+  // Sizes and scales stay in the order of the axes they speak of.
+  bool ConvertResize(size_t index) {
+    const Node node = editor_.node(index);
+    size_t rank = RankOf(node.inputs[0]);
+    if (!IsImage(node.inputs[0], rank)) return false;
+    std::vector<int64_t> axes = node.Ints("axes");
+    if (!node.Has("axes"))
+      for (size_t axis = 0; axis < rank; ++axis) axes.push_back(static_cast<int64_t>(axis));
+    for (int64_t& axis : axes) {
+      axis = MovedAxis(axis, rank);
+      if (axis < 0) return false;
+    }
+    Node moved = node;
+    moved.Set("axes", axes);
+    std::vector<std::string> inputs = node.inputs;
+    inputs[0] = Last(inputs[0], index);
+    Put(index, std::move(moved), std::move(inputs));
+    return true;
+  }
+
   static int64_t LastDilation(const Node& node) {
     std::vector<int64_t> dilations = node.Ints("dilations");
     return dilations.empty() ? 1 : dilations.back();
@@ -245,6 +278,7 @@ class ChannelsLast {
       bool fits = IsImage(input, rank) || (editor_.Constant(input) && RankOf(input) <= rank && ShapeOf(input));
       if (!fits) return false;
     }
+    if (ConvertScaling(index)) return true;
     std::vector<std::string> inputs;
     for (const std::string& input : std::vector<std::string>(node.inputs)) {
       inputs.push_back(editor_.Constant(input) ? Turned(input, rank) : Last(input, index));
@@ -252,6 +286,40 @@ class ChannelsLast {
     }
     if (inputs.size() == 2 && ConvertGate(index, inputs)) return true;
     Put(index, editor_.node(index), std::move(inputs));
+    return true;
+  }
+
+  const Tensor* Number(const std::string& name, size_t most_rank) const {
+    const Tensor* constant = editor_.Constant(name);
+    bool fits =
+        constant && constant->dtype() == DType::kFloat && constant->size() == 1 && constant->rank() <= most_rank;
+    return fits ? constant : nullptr;
+  }
+
+  // x · number + number, as one step.
+  bool ConvertScaling(size_t index) {
+    const Node node = editor_.node(index);
+    int reader = editor_.OnlyReader(node.outputs[0]);
+    if (node.op_type != "Mul" || reader < 0) return false;
+    const Node sum = editor_.node(static_cast<size_t>(reader));
+    if (!IsOneOf(sum.op_type, {"Add"}) || !CanonicalDomain(sum.domain).empty()) return false;
+    size_t image = HasLast(node.inputs[0]) ? 0 : 1, rank = RankOf(node.inputs[image]);
+    const Tensor* factor = Number(node.inputs[1 - image], rank);
+    const Tensor* offset = Number(sum.inputs[sum.inputs[0] == node.outputs[0] ? 1 : 0], rank);
+    const Dim channels = rank >= 3 ? (*ShapeOf(node.inputs[image]))[1] : Dim();
+    if (!factor || !offset || !HasLast(node.inputs[image]) || !channels.known()) return false;
+    // Adding constants moves those that are there.
+    float scale = *factor->Data<float>(), shift = *offset->Data<float>();
+    auto spread = [&](float number, const std::string& hint) {
+      std::vector<float> values(static_cast<size_t>(*channels.value), number);
+      return editor_.AddConstant(hint, Tensor::FromVector(values));
+    };
+    std::string factors = spread(scale, node.outputs[0] + "_factor");
+    std::string offsets = spread(shift, sum.outputs[0] + "_offset");
+    Node affine = Renamed(node, "ImageAffine");
+    affine.outputs = sum.outputs;
+    editor_.Remove(static_cast<size_t>(reader));
+    Put(index, std::move(affine), {last_[node.inputs[image]], factors, offsets});
     return true;
   }
 
@@ -421,7 +489,7 @@ class ChannelsLast {
 
 bool MoveChannelsLast(Graph& graph, const FactsByName& known) {
   bool any = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
-    return node.op_type == "Conv" || node.op_type == "QuantizedConv";
+    return IsOneOf(node.op_type, {"Conv", "QuantizedConv", "ConvTranspose"});
   });
   return any && ChannelsLast(graph, known).Run();
 }

@@ -24,7 +24,7 @@ class Fusion {
       if (editor_.removed(i) || node.domain != kInternalDomain) continue;
       if (node.op_type == "ImageConv")
         FuseConv(i);
-      else if (node.op_type == "ImageAffine")
+      else if (node.op_type == "ImageAffine" || node.op_type == "ImageConvTranspose")
         FuseActivation(i);
     }
     return editor_.Finish();
@@ -97,8 +97,9 @@ class Fusion {
 }  // namespace
 
 bool FuseConv(Graph& graph, const FactsByName& known) {
-  bool any =
-      std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.op_type == "ImageConv"; });
+  bool any = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+    return node.op_type == "ImageConv" || node.op_type == "ImageConvTranspose";
+  });
   return any && Fusion(graph, known).Run();
 }
 

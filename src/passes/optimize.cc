@@ -1,7 +1,9 @@
 #include "passes/optimize.h"
 
 #include "graph/scopes.h"
+#include "passes/cancel_transposes.h"
 #include "passes/channels_last.h"
+#include "passes/common_subexpressions.h"
 #include "passes/fold_batch_norm.h"
 #include "passes/fold_constants.h"
 #include "passes/fold_known.h"
@@ -31,6 +33,7 @@ void ForEachBody(Graph& graph, const Visit& visit) {
 
 void FoldEverywhere(Graph& graph) {
   FoldConstants(graph);
+  ShareCommonSubexpressions(graph);
   ForEachBody(graph, FoldEverywhere);
 }
 
@@ -44,6 +47,7 @@ InferOptions Tolerant() {
 enum class Stage { kOnce, kForShapes };
 
 void Fuse(Graph& graph, const GraphFacts& facts, const FactsByName& known, Stage stage) {
+  CancelTransposes(graph, facts);
   FoldQdq(graph, facts);
   FuseDynamicMatMul(graph, facts);
   FuseActivation(graph, facts);
@@ -51,6 +55,7 @@ void Fuse(Graph& graph, const GraphFacts& facts, const FactsByName& known, Stage
   FuseAttention(graph, facts);
   FoldPad(graph);
   if (stage == Stage::kOnce) {
+    FoldScaling(graph);  // sums that stand for a bias, which a batch norm may follow
     FoldBatchNorm(graph);
     FoldScaling(graph);
   }

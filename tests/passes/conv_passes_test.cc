@@ -129,6 +129,24 @@ TEST(ChannelsLast, FindsTheChannelShuffle) {
   EXPECT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "ImageShuffle", "ImageConv", "Transpose"}));
 }
 
+TEST(ChannelsLast, MakesAProductAndASumWithNumbersOneStep) {
+  Graph graph = MakeGraph({Conv("x", "c"), MakeNode("HardSwish", {"c"}, {"h"}), MakeNode("Mul", {"two", "h"}, {"m"}),
+                           MakeNode("Add", {"m", "two"}, {"s"}), Conv("s", "y")},
+                          {"y"}, {MakeStored("two", Ones({1}))});
+  EXPECT_TRUE(MoveChannelsLast(graph));
+  EXPECT_EQ(Operators(graph),
+            (Names{"Transpose", "ImageConv", "HardSwish", "ImageAffine", "ImageConv", "Transpose"}));
+}
+
+TEST(ChannelsLast, TakesResizingAndTransposedConvolutionsAlong) {
+  Graph graph = MakeGraph(
+      {Conv("x", "c"), MakeNode("Resize", {"c", "", "scales"}, {"r"}), MakeNode("ConvTranspose", {"r", "w"}, {"y"})},
+      {"y"}, {MakeStored("scales", Tensor::FromVector<float>({1, 1, 2, 2}))});
+  EXPECT_TRUE(MoveChannelsLast(graph));
+  ASSERT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "Resize", "ImageConvTranspose", "Transpose"}));
+  EXPECT_EQ(graph.nodes[2].Ints("axes"), (std::vector<int64_t>{0, 3, 1, 2}));
+}
+
 TEST(ChannelsLast, LeavesConvolutionsWithComputedWeights) {
   Graph graph = MakeGraph({MakeNode("Neg", {"w"}, {"v"}), MakeNode("Conv", {"x", "v"}, {"y"})}, {"y"});
   MoveChannelsLast(graph);

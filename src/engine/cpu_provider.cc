@@ -19,10 +19,13 @@ class Cpu final : public Provider {
   std::unique_ptr<Kernel> MakeKernel(const KernelRequest& request) const override {
     if (auto kernel = MakeMatMulKernel(request)) return kernel;
     if (auto kernel = MakeConvKernel(request)) return kernel;
+    if (auto kernel = MakeConvTransposeKernel(request)) return kernel;
+    if (auto kernel = MakeLstmKernel(request)) return kernel;
     if (auto kernel = MakeRowKernel(request)) return kernel;
     if (auto kernel = MakeIntegerProductKernel(request)) return kernel;
     if (auto kernel = MakeQuantizedConvKernel(request)) return kernel;
     if (auto kernel = MakeQuantizeKernel(request)) return kernel;
+    if (auto kernel = MakeElementwiseKernel(request)) return kernel;
     return std::make_unique<PortableKernel>(request.op);
   }
 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/elementwise.h"
 #include "kernels/int8_gemm.h"
 #include "kernels/int8_image.h"
 #include "kernels/packed_gemm.h"
@@ -60,6 +61,7 @@ FERRY_CHOOSE(GemmKernels, kGemmKernels)
 FERRY_CHOOSE(Int8Kernels, kInt8Kernels)
 FERRY_CHOOSE(Int8ImageKernels, kInt8ImageKernels)
 FERRY_CHOOSE(RowKernels, kRowKernels)
+FERRY_CHOOSE(ElementwiseKernels, kElementwiseKernels)
 
 const GemmKernels& BestGemmKernels() { return Choose_GemmKernels(); }
 
@@ -79,5 +81,6 @@ const Int8Kernels& BestInt8Kernels() {
 
 const Int8ImageKernels& BestInt8ImageKernels() { return Choose_Int8ImageKernels(); }
 const RowKernels& BestRowKernels() { return Choose_RowKernels(); }
+const ElementwiseKernels& BestElementwiseKernels() { return Choose_ElementwiseKernels(); }
 
 }  // namespace ferry

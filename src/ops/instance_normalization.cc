@@ -1,7 +1,9 @@
 // Normalisation of groups of channels, each instance by itself. InstanceNormalization has a group for every channel.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
+#include "kernels/elementwise.h"
 #include "ops/support/cast_tensor.h"
 #include "ops/support/elementwise.h"
 #include "ops/support/moments.h"
@@ -19,8 +21,19 @@ struct GroupRun {
   double epsilon;
 };
 
+void NormalizeFloats(const GroupRun<float>& run) {
+  const ElementwiseKernels& kernels = BestElementwiseKernels();
+  int64_t count = run.channels * run.size;
+  auto mean = static_cast<float>(kernels.sum(run.x, count) / static_cast<double>(count));
+  double variance = kernels.squares(run.x, mean, count) / static_cast<double>(count);
+  auto factor = static_cast<float>(1 / std::sqrt(variance + run.epsilon));
+  for (int64_t c = 0; c < run.channels; ++c)
+    kernels.standardize(run.x + c * run.size, mean, factor * run.scale[c], run.bias[c], run.y + c * run.size, run.size);
+}
+
 template <class T>
 void NormalizeGroup(const GroupRun<T>& run) {
+  if constexpr (std::is_same_v<T, float>) return NormalizeFloats(run);
   Moments moments = MomentsOf(run.x, run.channels * run.size);
   auto mean = static_cast<T>(moments.mean);
   auto factor = static_cast<T>(1 / std::sqrt(moments.variance + run.epsilon));

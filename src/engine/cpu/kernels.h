@@ -14,5 +14,9 @@ std::unique_ptr<Kernel> MakeQuantizeKernel(const KernelRequest& request);
 // Softmax, normalisations and functions of one float.
 std::unique_ptr<Kernel> MakeRowKernel(const KernelRequest& request);
 std::unique_ptr<Kernel> MakeConvKernel(const KernelRequest& request);
+std::unique_ptr<Kernel> MakeConvTransposeKernel(const KernelRequest& request);
+std::unique_ptr<Kernel> MakeLstmKernel(const KernelRequest& request);
+// Arithmetic, functions of one float and reductions.
+std::unique_ptr<Kernel> MakeElementwiseKernel(const KernelRequest& request);
 
 }  // namespace ferry

@@ -73,7 +73,10 @@ std::unique_ptr<Frame> Program::MakeFrame() const {
   return frame;
 }
 
+Program::~Program() { delete spare_frame_.load(std::memory_order_acquire); }
+
 std::unique_ptr<Frame> Program::TakeFrame() const {
+  if (Frame* spare = spare_frame_.exchange(nullptr, std::memory_order_acq_rel)) return std::unique_ptr<Frame>(spare);
   {
     std::lock_guard lock(frames_mutex_);
     if (!idle_frames_.empty()) {
@@ -86,6 +89,11 @@ std::unique_ptr<Frame> Program::TakeFrame() const {
 }
 
 void Program::GiveBack(std::unique_ptr<Frame> frame) const {
+  Frame* none = nullptr;
+  if (spare_frame_.compare_exchange_strong(none, frame.get(), std::memory_order_acq_rel)) {
+    static_cast<void>(frame.release());
+    return;
+  }
   std::lock_guard lock(frames_mutex_);
   if (idle_frames_.size() < kMostIdleFrames) idle_frames_.push_back(std::move(frame));
 }

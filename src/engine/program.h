@@ -1,6 +1,7 @@
 // What runs: an immutable list of steps with every value's place decided, made for one set of input shapes.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -72,6 +73,8 @@ struct Frame {
 
 class Program {
  public:
+  Program() = default;
+  ~Program();
   // Inputs by position, those captured from outside last; results in the order they were asked for.
   std::vector<Value> Run(std::span<const Value> inputs, const RunServices& services, const RunExtras& extras = {}) const;
 
@@ -103,6 +106,7 @@ class Program {
   std::vector<int> per_run_slots_;  // emptied when a run ends: inputs, results, dynamic ones
   size_t arena_bytes_ = 0;
 
+  mutable std::atomic<Frame*> spare_frame_{nullptr};  // of runs one after the other, which need no lock this way
   mutable std::mutex frames_mutex_;
   mutable std::vector<std::unique_ptr<Frame>> idle_frames_;
 };

@@ -202,6 +202,9 @@ FERRY_API ferry_status* ferry_options_set_provider(ferry_options* options, const
 FERRY_API ferry_status* ferry_options_set_dimension(ferry_options* options, const char* name, int64_t value);
 /* Whether the graph may be rewritten to run faster; on by default. */
 FERRY_API ferry_status* ferry_options_set_optimize(ferry_options* options, int optimize);
+/* A folder where packed weights are kept, so that the next start maps them instead of packing again; it is made if it is
+ * not there. NULL or "" (the default): none. A damaged file in it is packed anew. */
+FERRY_API ferry_status* ferry_options_set_cache(ferry_options* options, const char* folder);
 /* After how many turns of one Loop a run gives up with FERRY_LIMIT; 2^40 by default. */
 FERRY_API ferry_status* ferry_options_set_max_iterations(ferry_options* options, int64_t iterations);
 

@@ -226,6 +226,7 @@ struct Options {
   std::string provider = "cpu";
   std::vector<std::pair<std::string, int64_t>> dimensions;  // what named dimensions will always be
   bool optimize = true;
+  std::string cache;  // a folder where packed weights are kept for the next start; empty: none
 };
 
 // What a model takes or gives.
@@ -346,6 +347,7 @@ class Session {
     for (const auto& [name, size] : options.dimensions)
       detail::Check(ferry_options_set_dimension(made, name.c_str(), size));
     detail::Check(ferry_options_set_optimize(made, options.optimize));
+    detail::Check(ferry_options_set_cache(made, options.cache.c_str()));
     return owned;
   }
 

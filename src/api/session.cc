@@ -75,6 +75,13 @@ ferry_status* ferry_options_set_dimension(ferry_options* options, const char* na
   });
 }
 
+ferry_status* ferry_options_set_cache(ferry_options* options, const char* folder) {
+  return Guard([&] {
+    RequirePointer(options, "options");
+    options->options.cache_folder = folder ? folder : "";
+  });
+}
+
 ferry_status* ferry_options_set_optimize(ferry_options* options, int optimize) {
   return Guard([&] {
     RequirePointer(options, "options");

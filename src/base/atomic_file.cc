@@ -55,6 +55,11 @@ void AtomicFile::Finish() {
 
 void AtomicFile::Commit() {
   Finish();
+  CommitUnsynced();
+}
+
+void AtomicFile::CommitUnsynced() {
+  if (descriptor_ >= 0 && close(std::exchange(descriptor_, -1)) != 0) FailWith("cannot be written", errno);
   if (rename(temporary_.c_str(), path_.c_str()) != 0) FailWith("cannot be put in place", errno);
   temporary_.clear();
 }

@@ -17,6 +17,8 @@ class AtomicFile {
   void Write(std::string_view bytes);
   // Puts the file on disk but not yet in its place: what can fail has failed after this.
   void Finish();
+  // Moves the file to its place without waiting for the disk: for files whose content is checked when they are read.
+  void CommitUnsynced();
   // Moves the file to its place. A symbolic link there is replaced, not followed.
   void Commit();
 

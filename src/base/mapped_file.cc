@@ -48,14 +48,30 @@ const char* KindOf(mode_t mode) {
 
 // Every live mapping, so that pages can be given back by address without knowing whose they are.
 struct LiveMappings {
+  struct Mapping {
+    uintptr_t end;
+    std::string state;  // of the file
+  };
   std::mutex mutex;
-  std::map<uintptr_t, uintptr_t> end_of;  // by begin
+  std::map<uintptr_t, Mapping> by_begin;
+
+  // Null when the address is in none.
+  const std::pair<const uintptr_t, Mapping>* Find(uintptr_t address) const {
+    auto after = by_begin.upper_bound(address);
+    if (after == by_begin.begin() || address >= std::prev(after)->second.end) return nullptr;
+    return &*std::prev(after);
+  }
 
   static LiveMappings& All() {
     static LiveMappings* all = new LiveMappings;  // outlives every file, also those closed at exit
     return *all;
   }
 };
+
+std::string StateOf(const struct stat& facts) {
+  auto time = [](const timespec& moment) { return Cat(moment.tv_sec, ".", moment.tv_nsec); };
+  return Cat(facts.st_dev, ":", facts.st_ino, ":", facts.st_size, ":", time(facts.st_mtim), ":", time(facts.st_ctim));
+}
 
 struct Descriptor {
   int number;
@@ -97,7 +113,8 @@ std::shared_ptr<MappedFile> MappedFile::FromDescriptor(int descriptor, const std
   if (is_small) return file;
   LiveMappings& live = LiveMappings::All();
   std::lock_guard lock(live.mutex);
-  live.end_of[reinterpret_cast<uintptr_t>(address)] = reinterpret_cast<uintptr_t>(address) + file->size_;
+  auto begin = reinterpret_cast<uintptr_t>(address);
+  live.by_begin[begin] = {begin + file->size_, StateOf(facts)};
   return file;
 }
 
@@ -105,7 +122,7 @@ MappedFile::~MappedFile() {
   if (!data_) return;
   LiveMappings& live = LiveMappings::All();
   std::lock_guard lock(live.mutex);
-  live.end_of.erase(reinterpret_cast<uintptr_t>(data_));
+  live.by_begin.erase(reinterpret_cast<uintptr_t>(data_));
   munmap(const_cast<std::byte*>(data_), size_);
 }
 
@@ -120,9 +137,9 @@ void DropPages(const void* data, size_t bytes) {
   uintptr_t end = (reinterpret_cast<uintptr_t>(data) + bytes) / page * page;
   LiveMappings& live = LiveMappings::All();
   std::lock_guard lock(live.mutex);
-  auto after = live.end_of.upper_bound(begin);
-  if (after == live.end_of.begin() || end > std::prev(after)->second) return;
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  const auto* mapping = live.Find(begin);
+  if (mapping && begin < end && end <= mapping->second.end)
+    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 void ReadOnce(std::span<const std::byte> bytes, FunctionRef<void(std::span<const std::byte>)> use) {
@@ -132,6 +149,14 @@ void ReadOnce(std::span<const std::byte> bytes, FunctionRef<void(std::span<const
     use(piece);
     if (piece.size() >= kWorthDropping) DropPages(piece.data(), piece.size());
   }
+}
+
+std::string PlaceInFile(const void* data) {
+  LiveMappings& live = LiveMappings::All();
+  std::lock_guard lock(live.mutex);
+  auto address = reinterpret_cast<uintptr_t>(data);
+  const auto* mapping = live.Find(address);
+  return mapping ? Cat(mapping->second.state, "@", address - mapping->first) : std::string();
 }
 
 }  // namespace ferry

@@ -41,4 +41,8 @@ void DropPages(const void* data, size_t bytes);
 // Uses all bytes in order, piece by piece, and drops the pages of each piece: however many there are, few are in memory.
 void ReadOnce(std::span<const std::byte> bytes, FunctionRef<void(std::span<const std::byte>)> use);
 
+// The state of the file that the memory is mapped from, '@' and the offset in it: where the text is the same, so are the
+// bytes. Empty for memory of other kinds.
+std::string PlaceInFile(const void* data);
+
 }  // namespace ferry

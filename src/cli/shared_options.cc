@@ -11,6 +11,7 @@ SessionOptions SessionOptionsFrom(const Arguments& arguments) {
   SessionOptions options;
   options.threads = static_cast<int>(arguments.Int("threads", 0, 1, 1024));
   options.provider = arguments.Get("provider", "cpu");
+  options.cache_folder = arguments.Get("cache", "");
   return options;
 }
 

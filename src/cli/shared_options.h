@@ -15,6 +15,11 @@ inline constexpr Option kThreadsOption = {
     .name = "threads", .value = "N", .help = "threads of one run (usually one per core)"};
 inline constexpr Option kProviderOption = {
     .name = "provider", .value = "P", .help = "what runs the model", .words = "cpu"};
+inline constexpr Option kCacheOption = {
+    .name = "cache",
+    .value = "DIR",
+    .help = "keep packed weights in this folder: the next start maps them instead of packing again",
+    .completes = Completes::kDirectory};
 inline constexpr Option kDimOption = {
     .name = "dim", .value = "NAME=VALUE", .help = "the size of a named dimension (usually 1)", .repeated = true};
 

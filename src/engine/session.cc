@@ -4,16 +4,20 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <list>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/directory.h"
 #include "base/thread_pool.h"
 #include "engine/build_program.h"
 #include "engine/prepare.h"
 #include "engine/profile.h"
+#include "kernels/isa.h"
 #include "onnx/reader.h"
 #include "passes/optimize.h"
 
@@ -92,6 +96,7 @@ struct Session::Shared {
   std::mutex mutex;
   std::list<std::pair<std::string, std::shared_ptr<const Program>>> programs;  // most recently used first
 
+  ~Shared() { weights.Save(); }
   Shared(Model read, const SessionOptions& options)
       : model(std::move(read)), graph(PrepareGraph(model)), provider(&FindProvider(options.provider)) {
     std::unordered_set<std::string> has_default;
@@ -241,6 +246,7 @@ std::shared_ptr<const Program> Session::Shared::ProgramFor(const std::vector<con
     return programs.front().second;
   }
   std::shared_ptr<const Program> made = Build(given, results);
+  weights.Save();
   programs.emplace_front(std::move(key), made);
   if (programs.size() > kMostPrograms) programs.pop_back();
   return made;
@@ -261,6 +267,33 @@ void CollectLocations(const Graph& graph, std::unordered_set<std::string>& locat
       for (const auto& [key, value] : tensor.external.entries)
         if (key == "location") locations.insert(value);
   });
+}
+
+// Names and shapes of a graph's weights, for models that come from no file. What was packed is found by its bytes.
+std::string StructureOf(const Graph& graph) {
+  std::string structure = graph.name;
+  for (const StoredTensor& tensor : graph.initializers) {
+    structure += Cat("/", tensor.name);
+    for (int64_t dim : tensor.dims) structure += Cat(",", dim);
+  }
+  return structure;
+}
+
+// Where the packed weights of a model lie: one file for each model, and for each instruction set that would pack otherwise.
+std::string CachePath(const SessionOptions& options, const std::string& model) {
+  const std::string& folder = options.cache_folder;
+  bool is_folder = mkdir(folder.c_str(), 0777) == 0 || IsDirectory(folder);
+  if (!is_folder || folder.find('\0') != std::string::npos)
+    Fail(ErrorCode::kIo, Printable(folder), ": is no folder for packed weights and cannot be made one");
+  std::string text = Cat(model, "|", options.provider, "|", options.optimize, "|", static_cast<int>(BestIsa()));
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(Checksum(text.data(), text.size())));
+  return Cat(folder, "/", digits, ".ferry-weights");
+}
+
+std::string WholePath(const std::string& path) {
+  std::unique_ptr<char, decltype(&std::free)> whole(realpath(path.c_str(), nullptr), &std::free);
+  return whole ? whole.get() : path;
 }
 
 struct SharedByFile {
@@ -288,7 +321,7 @@ bool Unchanged(const SharedByFile::Entry& entry) {
 std::shared_ptr<Session> Session::Open(const std::string& path, const SessionOptions& options) {
   auto state = std::make_unique<State>();
   state->options = options;
-  std::string key = Cat(FileIdentity(path), "|", options.provider, "|", options.optimize);
+  std::string key = Cat(FileIdentity(path), "|", options.provider, "|", options.optimize, "|", options.cache_folder);
   SharedByFile& files = SharedFiles();
   std::lock_guard lock(files.mutex);
   auto known = files.entries.find(key);
@@ -297,6 +330,8 @@ std::shared_ptr<Session> Session::Open(const std::string& path, const SessionOpt
   if (!state->shared) {
     try {
       state->shared = std::make_shared<Shared>(ReadModel(path), options);
+      if (!options.cache_folder.empty())
+        state->shared->weights.UseFile(CachePath(options, WholePath(path)), FileIdentity(path));
     } catch (Error& error) {
       if (error.message().find(path) == std::string::npos) error.At(path);
       throw;
@@ -316,6 +351,10 @@ std::shared_ptr<Session> Session::FromModel(Model model, const SessionOptions& o
   auto state = std::make_unique<State>();
   state->options = options;
   state->shared = std::make_shared<Shared>(std::move(model), options);
+  if (!options.cache_folder.empty()) {
+    const std::string structure = StructureOf(state->shared->model.graph);
+    state->shared->weights.UseFile(CachePath(options, structure), "a model in memory");
+  }
   return std::shared_ptr<Session>(new Session(std::move(state)));
 }
 

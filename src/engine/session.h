@@ -21,6 +21,8 @@ struct SessionOptions {
   int64_t max_iterations = int64_t{1} << 40;       // of one Loop
   std::map<std::string, int64_t> free_dimensions;  // sizes for named dimensions, held against each run's inputs
   bool optimize = true;
+  // A folder for packed weights, which the next start maps instead of packing again; made if it is not there. Empty: none.
+  std::string cache_folder;
 };
 
 class Profile;

@@ -21,6 +21,7 @@ constexpr Option kOptions[] = {
     kDimOption,
     kThreadsOption,
     kProviderOption,
+    kCacheOption,
     {.name = "iters", .value = "N", .help = "runs that are measured (usually as many as fit in 3 seconds, 10 to 1000)"},
     {.name = "warmup", .value = "N", .help = "runs before them, after the first (usually 3)"},
     {.name = "seed", .value = "N", .help = "seed of the random inputs (usually 1)"},

@@ -31,6 +31,7 @@ constexpr Option kOptions[] = {
      .repeated = true},
     kThreadsOption,
     kProviderOption,
+    kCacheOption,
 };
 
 constexpr Example kExamples[] = {

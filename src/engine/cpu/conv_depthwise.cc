@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "base/mapped_file.h"
 #include "engine/cpu/conv.h"
 #include "engine/cpu/scratch.h"
 #include "kernels/image.h"
@@ -63,13 +62,10 @@ class Depthwise final : public ConvAlgorithm {
 
 std::unique_ptr<ConvAlgorithm> MakeDepthwiseConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
   int64_t channels = plan.conv.channels, taps = plan.conv.counts.taps;
-  auto turned = cache.Get<Tensor>(weight, "depthwise taps", [&] {
-    Tensor made(DType::kFloat, {taps, channels});
+  auto turned = cache.GetTensor(weight, "depthwise taps", DType::kFloat, taps * channels, [&](Tensor& made) {
     for (int64_t c = 0; c < channels; ++c)
       for (int64_t tap = 0; tap < taps; ++tap)
         made.MutableData<float>()[tap * channels + c] = weight.Data<float>()[c * taps + tap];
-    DropPages(weight.raw(), weight.bytes());
-    return made;
   });
   return std::make_unique<Depthwise>(std::move(turned), plan.conv, BestImageKernels().depthwise);
 }
@@ -82,11 +78,9 @@ bool FitsGrouped(const ImageConvPlan& plan) {
 }
 
 std::unique_ptr<ConvAlgorithm> MakeGroupedConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
-  auto packed = cache.Get<Tensor>(weight, "taps of groups", [&] {
-    Tensor made(DType::kFloat, {weight.size()});
+  std::string form = Cat("taps of ", plan.conv.groups, " groups");
+  auto packed = cache.GetTensor(weight, form, DType::kFloat, weight.size(), [&](Tensor& made) {
     PackGrouped(weight.Data<float>(), ImageOf(plan), made.MutableData<float>());
-    DropPages(weight.raw(), weight.bytes());
-    return made;
   });
   return std::make_unique<Depthwise>(std::move(packed), plan.conv, BestImageKernels().grouped);
 }

@@ -1,8 +1,6 @@
 // Convolution as a product: rows are output pixels, gathered by pointers to the pixels under the window.
 #include <algorithm>
 
-#include "base/mapped_file.h"
-#include "base/pages.h"
 #include "engine/cpu/conv.h"
 #include "engine/cpu/scratch.h"
 #include "kernels/image.h"
@@ -35,11 +33,6 @@ struct LiveTaps {
 struct TapChunk {
   int64_t first, count;  // taps
   int64_t offset;        // of the packed weights
-};
-
-struct PackedConv {
-  Tensor panels;  // of every chunk; of every group where there are several
-  std::vector<TapChunk> chunks;
 };
 
 std::vector<TapChunk> CutTaps(const ConvPlan& conv, bool whole) {
@@ -86,24 +79,19 @@ class PanelMaker {
 
 // Panels of B[k = tap · channels + c, n = feature]. `taps` are the places of the plan's taps in the weights.
 // Groups and merged taps are read at once.
-PackedConv PackWeights(const Tensor& weight, const ConvPlan& conv, const std::vector<int64_t>& taps, bool merged) {
-  PackedConv packed;
-  packed.chunks = CutTaps(conv, merged || conv.groups > 1);
+void PackWeights(const Tensor& weight, const ConvPlan& conv, const std::vector<int64_t>& taps,
+                 const std::vector<TapChunk>& chunks, float* panels) {
   int64_t all_taps = weight.shape().CountBetween(2, weight.rank()), line = conv.group_channels * all_taps;
   int64_t size = PackedSize(conv.depth(), conv.group_features);
-  packed.panels = Tensor(DType::kFloat, {conv.groups * size});
-  TakePages(packed.panels.mutable_raw(), packed.panels.bytes());
   PanelMaker maker(conv, taps, all_taps);
   for (int64_t group = 0; group < conv.groups; ++group) {
     const float* from = weight.Data<float>() + group * conv.group_features * line;
-    float* to = packed.panels.MutableData<float>() + group * size;
+    float* to = panels + group * size;
     for (int64_t n = 0; n < conv.group_features; n += kPanelWidth)
-      for (const TapChunk& chunk : packed.chunks)
+      for (const TapChunk& chunk : chunks)
         maker.Make(from + n * line, std::min(kPanelWidth, conv.group_features - n), chunk,
                    to + chunk.offset + chunk.count * conv.group_channels * n);
   }
-  DropPages(weight.raw(), weight.bytes());
-  return packed;
 }
 
 // Few channels: the taps of a kernel row lie next to each other, so that a row of the window is one run of a padded
@@ -180,8 +168,9 @@ struct PixelWalk {
 
 class GemmConv final : public ConvAlgorithm {
  public:
-  GemmConv(std::shared_ptr<const PackedConv> packed, ImageConvPlan plan)
-      : packed_(std::move(packed)),
+  GemmConv(std::shared_ptr<const Tensor> panels, std::vector<TapChunk> chunks, ImageConvPlan plan)
+      : panels_(std::move(panels)),
+        chunks_(std::move(chunks)),
         plan_(std::move(plan)),
         zeros_(static_cast<size_t>(plan_.conv.channels)),
         kernels_(BestGemmKernels()) {}
@@ -256,7 +245,7 @@ class GemmConv final : public ConvAlgorithm {
     return epilogue;
   }
 
-  const float* Panels() const { return packed_->panels.Data<float>(); }
+  const float* Panels() const { return panels_->Data<float>(); }
 
   void RunPlain(const ConvCall& call, const Block& block) const {
     const ConvPlan& conv = call.plan.conv;
@@ -304,8 +293,8 @@ class GemmConv final : public ConvAlgorithm {
     gemm.columns = columns.count;
     gemm.c = call.y + block.row * conv.features + columns.first;
     const Activation activation = Epilogue(call, block.row, columns.first).activation;
-    for (const TapChunk& chunk : packed_->chunks) {
-      bool last = &chunk == &packed_->chunks.back();
+    for (const TapChunk& chunk : chunks_) {
+      bool last = &chunk == &chunks_.back();
       gemm.rows = pointers + chunk.first * block.rows;
       gemm.taps = chunk.count;
       gemm.packed = Panels() + chunk.offset + chunk.count * conv.group_channels * columns.first;
@@ -377,7 +366,8 @@ class GemmConv final : public ConvAlgorithm {
     }
   }
 
-  std::shared_ptr<const PackedConv> packed_;
+  std::shared_ptr<const Tensor> panels_;  // of every chunk; of every group where there are several
+  std::vector<TapChunk> chunks_;
   const ImageConvPlan plan_;
   std::vector<float> zeros_;
   const GemmKernels& kernels_;
@@ -403,9 +393,14 @@ std::unique_ptr<ConvAlgorithm> MakeGemmConv(const Tensor& weight, const ImageCon
   std::copy_n(trimmed.axes.end() - static_cast<std::ptrdiff_t>(trimmed.conv.axes.size()), trimmed.conv.axes.size(),
               trimmed.conv.axes.begin());
   trimmed.conv.counts.taps = static_cast<int64_t>(taps.size());
-  auto packed =
-      cache.Get<PackedConv>(weight, form, [&] { return PackWeights(weight, trimmed.conv, taps, MergesTaps(plan)); });
-  return std::make_unique<GemmConv>(std::move(packed), std::move(trimmed));
+  const ConvPlan& conv = trimmed.conv;
+  std::vector<TapChunk> chunks = CutTaps(conv, MergesTaps(plan) || conv.groups > 1);
+  form += Cat(" in ", chunks.size(), " chunks");
+  int64_t size = conv.groups * PackedSize(conv.depth(), conv.group_features);
+  auto panels = cache.GetTensor(weight, form, DType::kFloat, size, [&](Tensor& made) {
+    PackWeights(weight, conv, taps, chunks, made.MutableData<float>());
+  });
+  return std::make_unique<GemmConv>(std::move(panels), std::move(chunks), std::move(trimmed));
 }
 
 }  // namespace ferry

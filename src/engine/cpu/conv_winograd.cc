@@ -2,8 +2,6 @@
 // position with transformed weights, and transformed back; 2.25 (or 4) multiplications an output instead of 9.
 #include <algorithm>
 
-#include "base/mapped_file.h"
-#include "base/pages.h"
 #include "engine/cpu/conv.h"
 #include "engine/cpu/scratch.h"
 #include "kernels/image.h"
@@ -13,21 +11,17 @@ namespace ferry {
 namespace {
 
 // The transformed filters as panels, one set per position of a tile.
-Tensor TransformWeights(const Tensor& weight, const ConvPlan& conv, const WinogradKernels& kernels) {
+void TransformWeights(const Tensor& weight, const ConvPlan& conv, const WinogradKernels& kernels, float* packed) {
   constexpr int64_t kTaps = 9, kBlock = 16;  // channels at a time
   int64_t size = PackedSize(conv.channels, conv.features), line = conv.channels * kTaps;
-  Tensor packed(DType::kFloat, {kernels.positions * size});
-  TakePages(packed.mutable_raw(), packed.bytes());
   alignas(64) float turned[kBlock * kTaps * kPanelWidth];
   for (int64_t m = 0; m < conv.features; m += kPanelWidth)
     for (int64_t c = 0; c < conv.channels; c += kBlock) {
       int64_t count = std::min(kBlock, conv.channels - c);
       TurnIntoPanel(weight.Data<float>() + m * line + c * kTaps, line, std::min(kPanelWidth, conv.features - m),
                     count * kTaps, turned);
-      kernels.filter(turned, count, packed.MutableData<float>() + conv.channels * m + c * kPanelWidth, size);
+      kernels.filter(turned, count, packed + conv.channels * m + c * kPanelWidth, size);
     }
-  DropPages(weight.raw(), weight.bytes());
-  return packed;
 }
 
 class Winograd final : public ConvAlgorithm {
@@ -143,8 +137,10 @@ bool FitsWinograd(const ImageConvPlan& plan) {
 std::unique_ptr<ConvAlgorithm> MakeWinogradConv(const Tensor& weight, const ImageConvPlan& plan, int outputs,
                                                 WeightCache& cache) {
   const WinogradKernels& kernels = outputs == 4 ? *BestImageKernels().winograd4 : *BestImageKernels().winograd2;
-  auto weights = cache.Get<Tensor>(weight, Cat("Winograd ", outputs),
-                                   [&] { return TransformWeights(weight, plan.conv, kernels); });
+  auto weights =
+      cache.GetTensor(weight, Cat("Winograd ", outputs), DType::kFloat,
+                      kernels.positions * PackedSize(plan.conv.channels, plan.conv.features),
+                      [&](Tensor& made) { TransformWeights(weight, plan.conv, kernels, made.MutableData<float>()); });
   return std::make_unique<Winograd>(std::move(weights), kernels, plan.conv.channels);
 }
 

@@ -1,8 +1,6 @@
 // Products with a constant matrix: packed once, shared by all shapes, rows cut among threads.
 #include <algorithm>
 
-#include "base/mapped_file.h"
-#include "base/pages.h"
 #include "engine/cpu/kernels.h"
 #include "engine/weight_cache.h"
 #include "kernels/packed_gemm.h"
@@ -21,7 +19,8 @@ class PackedMatMul final : public Kernel {
 
   void Run(OpContext& context) const override {
     const Tensor& a = context.Input(0);
-    Require(a.rank() >= 1 && a.shape().back() == depth_, "inner sizes differ: ", a.shape(), " × [", depth_, ", ", columns_, "]");
+    Require(a.rank() >= 1 && a.shape().back() == depth_, "inner sizes differ: ", a.shape(), " × [", depth_, ", ",
+            columns_, "]");
     Shape shape = a.shape();
     shape.back() = columns_;
     int64_t rows = a.shape().CountBetween(0, a.rank() - 1);
@@ -84,15 +83,13 @@ std::unique_ptr<Kernel> MakeMatMulKernel(const KernelRequest& request) {
     return nullptr;
   bool transposed = fused && request.node.Int("transB", 0) != 0;
   int64_t depth = weight->dim(transposed ? 1 : 0), columns = weight->dim(transposed ? 0 : 1);
-  auto packed = request.weights.Get<Tensor>(*weight, transposed ? "panels of transpose" : "panels", [&] {
-    Tensor made(DType::kFloat, {PackedSize(depth, columns)});
-    TakePages(made.mutable_raw(), made.bytes());
-    PackMatrix(weight->Data<float>(), depth, columns, transposed ? 1 : columns, transposed ? depth : 1,
-               made.MutableData<float>());
-    DropPages(weight->raw(), weight->bytes());
-    return made;
-  });
-  return std::make_unique<PackedMatMul>(std::move(packed), depth, columns, fused ? ActivationOf(request.node) : Activation{});
+  auto packed = request.weights.GetTensor(*weight, transposed ? "panels of transpose" : "panels", DType::kFloat,
+                                          PackedSize(depth, columns), [&](Tensor& made) {
+                                            PackMatrix(weight->Data<float>(), depth, columns, transposed ? 1 : columns,
+                                                       transposed ? depth : 1, made.MutableData<float>());
+                                          });
+  return std::make_unique<PackedMatMul>(std::move(packed), depth, columns,
+                                        fused ? ActivationOf(request.node) : Activation{});
 }
 
 }  // namespace ferry

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/isa.h"
 #include "kernels/packed_gemm.h"
 
 namespace ferry {
@@ -56,14 +57,11 @@ namespace {
 template <class T>
 const GemmLoops<T>& Loops() {
 #if defined(__x86_64__)
-  static const GemmLoops<T>* const chosen = [] {
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-      return &avx512::kLoops<T>;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &avx2::kLoops<T>;
-    return &portable::kLoops<T>;
-  }();
-  return *chosen;
+  switch (BestIsa()) {
+    case Isa::kAvx512: return avx512::kLoops<T>;
+    case Isa::kAvx2: return avx2::kLoops<T>;
+    default: return portable::kLoops<T>;
+  }
 #else
   return portable::kLoops<T>;
 #endif

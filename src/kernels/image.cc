@@ -1,30 +1,6 @@
 #include "kernels/image.h"
 
-#include "kernels/isa.h"
-
 namespace ferry {
-
-#if defined(__x86_64__)
-namespace avx512 {
-extern const ImageKernels kImageKernels;
-}
-namespace avx2 {
-extern const ImageKernels kImageKernels;
-}
-#endif
-namespace baseline {
-extern const ImageKernels kImageKernels;
-}
-
-const ImageKernels& BestImageKernels() {
-  switch (BestIsa()) {
-#if defined(__x86_64__)
-    case Isa::kAvx512: return avx512::kImageKernels;
-    case Isa::kAvx2: return avx2::kImageKernels;
-#endif
-    default: return baseline::kImageKernels;
-  }
-}
 
 void PackGrouped(const float* weights, const DepthwiseConv& conv, float* packed) {
   int64_t lanes = BestImageKernels().lanes, height = conv.kernel_height;

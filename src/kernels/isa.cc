@@ -4,66 +4,93 @@
 #include <string.h>
 
 #include "kernels/elementwise.h"
+#include "kernels/image.h"
 #include "kernels/int8_gemm.h"
 #include "kernels/int8_image.h"
 #include "kernels/packed_gemm.h"
 #include "kernels/row_kernels.h"
 
 namespace ferry {
+namespace {
+
+Isa IsaOfThisCpu() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  auto has_all = [](auto... supported) { return (... && supported); };
+  if (!__builtin_cpu_supports("sse4.2")) return Isa::kBaseline;
+  if (!has_all(__builtin_cpu_supports("avx2"), __builtin_cpu_supports("fma"), __builtin_cpu_supports("bmi2")))
+    return Isa::kSse4;
+  if (!has_all(__builtin_cpu_supports("avx512f"), __builtin_cpu_supports("avx512bw"),
+               __builtin_cpu_supports("avx512dq"), __builtin_cpu_supports("avx512vl"),
+               __builtin_cpu_supports("avx512cd")))
+    return Isa::kAvx2;
+  return Isa::kAvx512;
+#elif defined(__aarch64__)
+  return Isa::kNeon;
+#else
+  return Isa::kBaseline;
+#endif
+}
+
+}  // namespace
 
 Isa BestIsa() {
   static const Isa best = [] {
-    Isa found = Isa::kBaseline;
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
-      found = Isa::kAvx2;
-    if (found == Isa::kAvx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
-      found = Isa::kAvx512;
+    Isa found = IsaOfThisCpu();
     if (const char* wanted = getenv("FERRY_ISA")) {
-      if (strcmp(wanted, "baseline") == 0) found = Isa::kBaseline;
-      if (strcmp(wanted, "avx2") == 0 && found == Isa::kAvx512) found = Isa::kAvx2;
+      if (strcmp(wanted, "baseline") == 0) return Isa::kBaseline;
+      if (strcmp(wanted, "sse4") == 0 && found > Isa::kSse4 && found <= Isa::kAvx512) return Isa::kSse4;
+      if (strcmp(wanted, "avx2") == 0 && found == Isa::kAvx512) return Isa::kAvx2;
     }
-#endif
     return found;
   }();
   return best;
 }
 
-#if defined(__x86_64__)
-#define FERRY_CHOOSE(TABLE, NAME)             \
-  namespace avx512 {                          \
-  extern const TABLE NAME;                    \
-  }                                           \
-  namespace avx2 {                            \
-  extern const TABLE NAME;                    \
-  }                                           \
-  namespace baseline {                        \
-  extern const TABLE NAME;                    \
-  }                                           \
-  static const TABLE& Choose_##TABLE() {      \
-    switch (BestIsa()) {                      \
-      case Isa::kAvx512: return avx512::NAME; \
-      case Isa::kAvx2: return avx2::NAME;     \
-      default: return baseline::NAME;         \
-    }                                         \
+bool CanRun(Isa isa) {
+  Isa found = IsaOfThisCpu();
+  return isa == Isa::kBaseline || isa == found || (isa < found && found != Isa::kNeon);
+}
+
+#define FERRY_DECLARE(ISA, TABLE) \
+  namespace ISA {                 \
+  extern const TABLE k##TABLE;    \
   }
+#if defined(__x86_64__)
+#define FERRY_CHOOSE(TABLE)                       \
+  FERRY_DECLARE(baseline, TABLE)                  \
+  FERRY_DECLARE(sse4, TABLE)                      \
+  FERRY_DECLARE(avx2, TABLE)                      \
+  FERRY_DECLARE(avx512, TABLE)                    \
+  const TABLE& TABLE##Of(Isa isa) {               \
+    switch (isa) {                                \
+      case Isa::kAvx512: return avx512::k##TABLE; \
+      case Isa::kAvx2: return avx2::k##TABLE;     \
+      case Isa::kSse4: return sse4::k##TABLE;     \
+      default: return baseline::k##TABLE;         \
+    }                                             \
+  }
+#elif defined(__aarch64__)
+#define FERRY_CHOOSE(TABLE)      \
+  FERRY_DECLARE(baseline, TABLE) \
+  FERRY_DECLARE(neon, TABLE)     \
+  const TABLE& TABLE##Of(Isa isa) { return isa == Isa::kNeon ? neon::k##TABLE : baseline::k##TABLE; }
 #else
-#define FERRY_CHOOSE(TABLE, NAME) \
-  namespace baseline {            \
-  extern const TABLE NAME;        \
-  }                               \
-  static const TABLE& Choose_##TABLE() { return baseline::NAME; }
+#define FERRY_CHOOSE(TABLE)      \
+  FERRY_DECLARE(baseline, TABLE) \
+  const TABLE& TABLE##Of(Isa) { return baseline::k##TABLE; }
 #endif
 
-FERRY_CHOOSE(GemmKernels, kGemmKernels)
-FERRY_CHOOSE(Int8Kernels, kInt8Kernels)
-FERRY_CHOOSE(Int8ImageKernels, kInt8ImageKernels)
-FERRY_CHOOSE(RowKernels, kRowKernels)
-FERRY_CHOOSE(ElementwiseKernels, kElementwiseKernels)
+#define FERRY_CHOOSE_BEST(TABLE) \
+  FERRY_CHOOSE(TABLE)            \
+  const TABLE& Best##TABLE() { return TABLE##Of(BestIsa()); }
 
-const GemmKernels& BestGemmKernels() { return Choose_GemmKernels(); }
+FERRY_CHOOSE_BEST(ElementwiseKernels)
+FERRY_CHOOSE_BEST(GemmKernels)
+FERRY_CHOOSE_BEST(ImageKernels)
+FERRY_CHOOSE_BEST(Int8ImageKernels)
+FERRY_CHOOSE_BEST(RowKernels)
+FERRY_CHOOSE(Int8Kernels)
 
 #if defined(__x86_64__)
 namespace avx512 {
@@ -76,11 +103,7 @@ const Int8Kernels& BestInt8Kernels() {
   static const bool has_vnni = BestIsa() == Isa::kAvx512 && __builtin_cpu_supports("avx512vnni");
   if (has_vnni) return avx512::kInt8VnniKernels;
 #endif
-  return Choose_Int8Kernels();
+  return Int8KernelsOf(BestIsa());
 }
-
-const Int8ImageKernels& BestInt8ImageKernels() { return Choose_Int8ImageKernels(); }
-const RowKernels& BestRowKernels() { return Choose_RowKernels(); }
-const ElementwiseKernels& BestElementwiseKernels() { return Choose_ElementwiseKernels(); }
 
 }  // namespace ferry

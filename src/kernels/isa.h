@@ -1,11 +1,28 @@
-// Which of the instruction sets a kernel source was compiled for this machine can run.
+// Which of the instruction sets that a kernel source was compiled for this machine can run.
 #pragma once
 
 namespace ferry {
 
-enum class Isa { kBaseline, kAvx2, kAvx512 };
+// Each includes those before it; x86 has all but kNeon, 64-bit ARM has kBaseline (no vectors) and kNeon.
+enum class Isa { kBaseline, kSse4, kAvx2, kAvx512, kNeon };
 
-// The best one that is compiled in and that this CPU has; FERRY_ISA=avx2 or =baseline in the environment lowers it.
+// The best one that is compiled in and that this CPU has. FERRY_ISA=baseline, sse4 or avx2 in the environment lowers
+// it.
 Isa BestIsa();
+
+// Those from which it was chosen. Where an instruction set is not compiled in, they are those of the baseline.
+bool CanRun(Isa isa);
+struct ElementwiseKernels;
+struct GemmKernels;
+struct ImageKernels;
+struct Int8ImageKernels;
+struct Int8Kernels;
+struct RowKernels;
+const ElementwiseKernels& ElementwiseKernelsOf(Isa isa);
+const GemmKernels& GemmKernelsOf(Isa isa);
+const ImageKernels& ImageKernelsOf(Isa isa);
+const Int8ImageKernels& Int8ImageKernelsOf(Isa isa);
+const Int8Kernels& Int8KernelsOf(Isa isa);
+const RowKernels& RowKernelsOf(Isa isa);
 
 }  // namespace ferry

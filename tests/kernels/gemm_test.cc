@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "tests/support/random_tensors.h"
+#include "tests/kernels/random.h"
 
 namespace ferry {
 namespace {

@@ -11,7 +11,7 @@ void ActivateSpan(const Activation& activation, float* x, int64_t count) {
     for (; i + kStep <= count; i += kStep) hn::StoreU(Activate<kKind>(hn::LoadU(d, x + i), alpha, beta), d, x + i);
     if (i == count) return;
     FloatMask rest = hn::FirstN(d, static_cast<size_t>(count - i));
-    hn::BlendedStore(Activate<kKind>(hn::MaskedLoad(rest, d, x + i), alpha, beta), rest, d, x + i);
+    StoreWhere(Activate<kKind>(LoadWhere(rest, d, x + i), alpha, beta), rest, d, x + i);
   });
 }
 

@@ -64,16 +64,16 @@ void RunRest(const Tile& tile, int64_t channel) {
   const DepthwiseConv& conv = tile.conv;
   const FloatMask mask = hn::FirstN(d, static_cast<size_t>(tile.last_channel - channel));
   for (int t = 0; t < tile.pixels; ++t) {
-    Floats sum = conv.bias ? hn::MaskedLoad(mask, d, conv.bias + channel) : hn::Zero(d);
+    Floats sum = conv.bias ? LoadWhere(mask, d, conv.bias + channel) : hn::Zero(d);
     for (int64_t ky = tile.first_y; ky < tile.last_y; ++ky)
       for (int64_t kx = 0; kx < conv.kernel_width; ++kx) {
         const float* from = tile.columns[ky * tile.line + t * conv.stride_x + kx * conv.dilation_x] + channel;
         const float* weights = conv.weights + (ky * conv.kernel_width + kx) * conv.channels + channel;
-        sum = hn::MulAdd(hn::MaskedLoad(mask, d, weights), hn::MaskedLoad(mask, d, from), sum);
+        sum = hn::MulAdd(LoadWhere(mask, d, weights), LoadWhere(mask, d, from), sum);
       }
     int64_t at = t * conv.channels + channel;
-    if (tile.residual) sum = hn::Add(sum, hn::MaskedLoad(mask, d, tile.residual + at));
-    hn::BlendedStore(tile.limits.Apply(sum), mask, d, tile.y + at);
+    if (tile.residual) sum = hn::Add(sum, LoadWhere(mask, d, tile.residual + at));
+    StoreWhere(tile.limits.Apply(sum), mask, d, tile.y + at);
   }
 }
 

@@ -35,7 +35,7 @@ HWY_INLINE void ForAll(int64_t count, float* y, const Load& load, const Part& pa
   for (; i + kStep <= count; i += kStep) hn::StoreU(load(i), d, y + i);
   if (i < count) {
     FloatMask mask = hn::FirstN(d, static_cast<size_t>(count - i));
-    hn::BlendedStore(part(i, mask), mask, d, y + i);
+    StoreWhere(part(i, mask), mask, d, y + i);
   }
 }
 
@@ -47,17 +47,17 @@ HWY_NOINLINE void BinaryLoop(const float* a, bool a_advances, const float* b, bo
     return ForAll(
         count, y, [&](int64_t i) { return Combine<kKind>(hn::LoadU(d, a + i), hn::LoadU(d, b + i)); },
         [&](int64_t i, FloatMask mask) {
-          return Combine<kKind>(hn::MaskedLoad(mask, d, a + i), hn::MaskedLoad(mask, d, b + i));
+          return Combine<kKind>(LoadWhere(mask, d, a + i), LoadWhere(mask, d, b + i));
         });
   const Floats fixed = hn::Set(d, a_advances ? *b : *a);
   if (a_advances)
     return ForAll(
         count, y, [&](int64_t i) { return Combine<kKind>(hn::LoadU(d, a + i), fixed); },
-        [&](int64_t i, FloatMask mask) { return Combine<kKind>(hn::MaskedLoad(mask, d, a + i), fixed); });
+        [&](int64_t i, FloatMask mask) { return Combine<kKind>(LoadWhere(mask, d, a + i), fixed); });
   if (b_advances)
     return ForAll(
         count, y, [&](int64_t i) { return Combine<kKind>(fixed, hn::LoadU(d, b + i)); },
-        [&](int64_t i, FloatMask mask) { return Combine<kKind>(fixed, hn::MaskedLoad(mask, d, b + i)); });
+        [&](int64_t i, FloatMask mask) { return Combine<kKind>(fixed, LoadWhere(mask, d, b + i)); });
   const Floats same = Combine<kKind>(fixed, hn::Set(d, *b));
   ForAll(
       count, y, [&](int64_t) { return same; }, [&](int64_t, FloatMask) { return same; });
@@ -124,7 +124,7 @@ HWY_NOINLINE void UnaryLoop(const float* x, float* y, int64_t count) {
   const FloatTag d;
   ForAll(
       count, y, [&](int64_t i) { return Apply<kKind>(hn::LoadU(d, x + i)); },
-      [&](int64_t i, FloatMask mask) { return Apply<kKind>(hn::MaskedLoad(mask, d, x + i)); });
+      [&](int64_t i, FloatMask mask) { return Apply<kKind>(LoadWhere(mask, d, x + i)); });
 }
 
 void Unary(UnaryKind kind, const float* x, float* y, int64_t count) {
@@ -178,7 +178,7 @@ void Standardize(const float* x, float center, float factor, float offset, float
   auto apply = [&](Floats value) { return hn::MulAdd(hn::Sub(value, middle), stretch, shift); };
   ForAll(
       count, y, [&](int64_t i) { return apply(hn::LoadU(d, x + i)); },
-      [&](int64_t i, FloatMask mask) { return apply(hn::MaskedLoad(mask, d, x + i)); });
+      [&](int64_t i, FloatMask mask) { return apply(LoadWhere(mask, d, x + i)); });
 }
 
 template <BinaryKind kKind>

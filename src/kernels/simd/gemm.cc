@@ -137,13 +137,13 @@ HWY_INLINE void FinishEdge(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
     if (count <= 0) break;
     const FloatMask mask =
         hn::FirstN(d, static_cast<size_t>(count < static_cast<int64_t>(kLanes) ? count : static_cast<int64_t>(kLanes)));
-    const Floats bias = tile.bias ? hn::MaskedLoad(mask, d, tile.bias + first) : hn::Zero(d);
+    const Floats bias = tile.bias ? LoadWhere(mask, d, tile.bias + first) : hn::Zero(d);
     for (int i = 0; i < kRows; ++i) {
       Floats x = hn::Add(acc[i][v], bias);
       if (tile.activate_first) x = limits.Apply(x);
-      if (tile.residual) x = hn::Add(x, hn::MaskedLoad(mask, d, tile.residual + i * tile.residual_stride + first));
+      if (tile.residual) x = hn::Add(x, LoadWhere(mask, d, tile.residual + i * tile.residual_stride + first));
       if (!tile.activate_first) x = limits.Apply(x);
-      hn::BlendedStore(x, mask, d, tile.c + i * tile.c_stride + first);
+      StoreWhere(x, mask, d, tile.c + i * tile.c_stride + first);
     }
   }
 }
@@ -158,7 +158,7 @@ HWY_INLINE void Resume(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
     FloatMask mask = hn::FirstN(d, static_cast<size_t>(count < 0 ? 0 : count));
     Unroll<0, kRows>([&]<int i>() FERRY_INLINE {
       const float* from = tile.c + i * tile.c_stride + first;
-      acc[i][v] = whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from);
+      acc[i][v] = whole ? hn::LoadU(d, from) : LoadWhere(mask, d, from);
     });
   });
 }

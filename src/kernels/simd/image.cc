@@ -32,8 +32,8 @@ void Largest(const float* const* pixels, int64_t count, int64_t channels, float*
       },
       [&](int64_t c, FloatMask mask) {
         Floats best = lowest;
-        for (int64_t i = 0; i < count; ++i) best = Larger(best, hn::MaskedLoad(mask, d, pixels[i] + c));
-        hn::BlendedStore(best, mask, d, to + c);
+        for (int64_t i = 0; i < count; ++i) best = Larger(best, LoadWhere(mask, d, pixels[i] + c));
+        StoreWhere(best, mask, d, to + c);
       });
 }
 
@@ -49,8 +49,8 @@ void ScaledSum(const float* const* pixels, int64_t count, int64_t channels, floa
       },
       [&](int64_t c, FloatMask mask) {
         Floats sum = hn::Zero(d);
-        for (int64_t i = 0; i < count; ++i) sum = hn::Add(sum, hn::MaskedLoad(mask, d, pixels[i] + c));
-        hn::BlendedStore(hn::Mul(sum, factor), mask, d, to + c);
+        for (int64_t i = 0; i < count; ++i) sum = hn::Add(sum, LoadWhere(mask, d, pixels[i] + c));
+        StoreWhere(hn::Mul(sum, factor), mask, d, to + c);
       });
 }
 
@@ -74,7 +74,7 @@ void ScaledRowSum(const float* x, int64_t count, int64_t stride, int64_t channel
       channels,
       [&](int64_t c) { hn::StoreU(total([&](int64_t i) { return hn::LoadU(d, x + i * stride + c); }), d, to + c); },
       [&](int64_t c, FloatMask mask) {
-        hn::BlendedStore(total([&](int64_t i) { return hn::MaskedLoad(mask, d, x + i * stride + c); }), mask, d,
+        StoreWhere(total([&](int64_t i) { return LoadWhere(mask, d, x + i * stride + c); }), mask, d,
                          to + c);
       });
 }
@@ -92,9 +92,9 @@ void Affine(const float* x, int64_t count, int64_t channels, const float* factor
           hn::StoreU(limits.Apply(y), d, to + c);
         },
         [&](int64_t c, FloatMask mask) {
-          Floats shift = offset ? hn::MaskedLoad(mask, d, offset + c) : hn::Zero(d);
-          Floats y = hn::MulAdd(hn::MaskedLoad(mask, d, x + c), hn::MaskedLoad(mask, d, factor + c), shift);
-          hn::BlendedStore(limits.Apply(y), mask, d, to + c);
+          Floats shift = offset ? LoadWhere(mask, d, offset + c) : hn::Zero(d);
+          Floats y = hn::MulAdd(LoadWhere(mask, d, x + c), LoadWhere(mask, d, factor + c), shift);
+          StoreWhere(limits.Apply(y), mask, d, to + c);
         });
   if (!IsLimit(activation.kind)) ActivateSpan(activation, to - count * channels, count * channels);
 }

@@ -11,20 +11,20 @@ static HWY_INLINE Floats PowerOfTwo(hn::Vec<hn::RebindToSigned<FloatTag>> n) {
   return hn::BitCast(FloatTag(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
 }
 
-// A limit that leaves NaN as it is: x86 answers with the second operand where one is NaN, Highway's scalar target with
-// the one that is a number.
+// A limit that leaves NaN as it is: x86 answers with the second operand where one is NaN; NEON and Highway's scalar
+// target answer with the one that is a number.
 static HWY_INLINE Floats AtLeast(Floats low, Floats x) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::IfThenElse(hn::Lt(x, low), low, x);
-#else
+#if HWY_TARGET <= HWY_SSSE3
   return hn::Max(low, x);
+#else
+  return hn::IfThenElse(hn::Lt(x, low), low, x);
 #endif
 }
 static HWY_INLINE Floats AtMost(Floats high, Floats x) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::IfThenElse(hn::Gt(x, high), high, x);
-#else
+#if HWY_TARGET <= HWY_SSSE3
   return hn::Min(high, x);
+#else
+  return hn::IfThenElse(hn::Gt(x, high), high, x);
 #endif
 }
 

@@ -8,12 +8,12 @@ constexpr int64_t kStep = static_cast<int64_t>(kLanes);
 
 HWY_INLINE Floats LoadPart(const float* from, int64_t count) {
   const FloatTag d;
-  return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, from);
+  return LoadWhere(hn::FirstN(d, static_cast<size_t>(count)), d, from);
 }
 
 HWY_INLINE void StorePart(Floats x, float* to, int64_t count) {
   const FloatTag d;
-  hn::BlendedStore(x, hn::FirstN(d, static_cast<size_t>(count)), d, to);
+  StoreWhere(x, hn::FirstN(d, static_cast<size_t>(count)), d, to);
 }
 
 template <class F>
@@ -52,7 +52,7 @@ HWY_INLINE float SumOver(const float* x, int64_t count, const F& term) {
   for (; i + kStep <= count; i += kStep) sums[0] = hn::Add(sums[0], term(hn::LoadU(d, x + i)));
   if (i < count) {
     FloatMask mask = hn::FirstN(d, static_cast<size_t>(count - i));
-    sums[1] = hn::Add(sums[1], hn::IfThenElseZero(mask, term(hn::MaskedLoad(mask, d, x + i))));
+    sums[1] = hn::Add(sums[1], hn::IfThenElseZero(mask, term(LoadWhere(mask, d, x + i))));
   }
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
 }

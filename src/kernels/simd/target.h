@@ -3,11 +3,10 @@
 // an inline function of the standard library compiled for AVX-512 could end up in code that runs everywhere.
 #pragma once
 
-#ifndef HWY_COMPILE_ONLY_STATIC
+#if !defined(HWY_COMPILE_ONLY_STATIC) && !defined(HWY_COMPILE_ONLY_SCALAR)
 #define HWY_COMPILE_ONLY_STATIC
 #endif
 #include <hwy/highway.h>
-
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +29,38 @@ inline constexpr int kRegisters = 32;
 inline constexpr int kRegisters = 32;
 #else
 inline constexpr int kRegisters = 16;
+#endif
+
+// The lanes that `mask` names; nothing else is read or written. Without masked instructions Highway reads and writes
+// whole vectors, beyond the end of what is there.
+#if HWY_TARGET <= HWY_AVX2 || HWY_TARGET == HWY_SCALAR
+template <class D>
+HWY_INLINE hn::Vec<D> LoadWhere(hn::Mask<D> mask, D d, const hn::TFromD<D>* from) {
+  return hn::MaskedLoad(mask, d, from);
+}
+template <class D>
+HWY_INLINE void StoreWhere(hn::Vec<D> x, hn::Mask<D> mask, D d, hn::TFromD<D>* to) {
+  hn::BlendedStore(x, mask, d, to);
+}
+#else
+template <class D>
+HWY_INLINE hn::Vec<D> LoadWhere(hn::Mask<D> mask, D d, const hn::TFromD<D>* from) {
+  HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(D())] = {};
+  uint8_t bits[8];
+  hn::StoreMaskBits(d, mask, bits);
+  for (size_t i = 0; i < hn::MaxLanes(D()); ++i)
+    if (bits[i / 8] >> i % 8 & 1) lanes[i] = from[i];
+  return hn::Load(d, lanes);
+}
+template <class D>
+HWY_INLINE void StoreWhere(hn::Vec<D> x, hn::Mask<D> mask, D d, hn::TFromD<D>* to) {
+  HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(D())];
+  uint8_t bits[8];
+  hn::StoreMaskBits(d, mask, bits);
+  hn::Store(x, d, lanes);
+  for (size_t i = 0; i < hn::MaxLanes(D()); ++i)
+    if (bits[i / 8] >> i % 8 & 1) to[i] = lanes[i];
+}
 #endif
 
 }  // namespace ferry::FERRY_ISA

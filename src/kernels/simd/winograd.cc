@@ -85,11 +85,11 @@ HWY_INLINE void ForChannels(int64_t channels, const Body& body) {
 }
 
 HWY_INLINE Floats Load(const float* from, const FloatMask* mask) {
-  return mask ? hn::MaskedLoad(*mask, FloatTag(), from) : hn::LoadU(FloatTag(), from);
+  return mask ? LoadWhere(*mask, FloatTag(), from) : hn::LoadU(FloatTag(), from);
 }
 HWY_INLINE void Store(Floats x, float* to, const FloatMask* mask) {
   if (mask)
-    hn::BlendedStore(x, *mask, FloatTag(), to);
+    StoreWhere(x, *mask, FloatTag(), to);
   else
     hn::StoreU(x, FloatTag(), to);
 }

@@ -1,0 +1,106 @@
+// One tile of Winograd's algorithm, from pixels to outputs, on every instruction set against the plain convolution.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/image.h"
+#include "tests/kernels/random.h"
+
+namespace ferry {
+namespace {
+
+using testing::Random;
+
+// G of the points that kernels/simd/winograd.cc uses: 0, 1, -1, (2, -2,) infinity.
+constexpr double kFour[6][3] = {{1.0 / 4, 0, 0},
+                                {-1.0 / 6, -1.0 / 6, -1.0 / 6},
+                                {-1.0 / 6, 1.0 / 6, -1.0 / 6},
+                                {1.0 / 24, 1.0 / 12, 1.0 / 6},
+                                {1.0 / 24, -1.0 / 12, 1.0 / 6},
+                                {0, 0, 1}};
+constexpr double kTwo[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+
+// Each channel by itself: the products over channels are the matter of the GEMM.
+struct Tile {
+  int64_t outputs, size, channels, stride;
+  std::vector<float> x, g, bias, residual;
+  bool has_bias, has_residual, relu;
+  std::vector<bool> there;
+
+  Tile(Random& random, int64_t outputs)
+      : outputs(outputs), size(outputs + 2), channels(random.Size(40, 200)), stride(channels + random.Int(0, 20)) {
+    x = random.Floats(size * size * channels);
+    g = random.Floats(9 * channels);
+    bias = random.Floats(channels);
+    residual = random.Floats(outputs * outputs * channels);
+    has_bias = random.Bool(), has_residual = random.Bool(), relu = random.Bool();
+    for (int64_t i = 0; i < outputs * outputs; ++i) there.push_back(random.Int(0, 3) > 0);
+  }
+
+  double Expected(int64_t row, int64_t column, int64_t channel) const {
+    double sum = has_bias ? static_cast<double>(bias[static_cast<size_t>(channel)]) : 0.0;
+    for (int64_t a = 0; a < 3; ++a)
+      for (int64_t b = 0; b < 3; ++b)
+        sum += static_cast<double>(x[static_cast<size_t>(((row + a) * size + column + b) * channels + channel)]) *
+               static_cast<double>(g[static_cast<size_t>((a * 3 + b) * channels + channel)]);
+    if (has_residual)
+      sum += static_cast<double>(residual[static_cast<size_t>((row * outputs + column) * channels + channel)]);
+    return relu && sum < 0 ? 0 : sum;
+  }
+
+  double TransformedFilter(int64_t i, int64_t j, int64_t channel) const {
+    double sum = 0;
+    for (int64_t a = 0; a < 3; ++a)
+      for (int64_t b = 0; b < 3; ++b)
+        sum += (outputs == 4 ? kFour[i][a] * kFour[j][b] : kTwo[i][a] * kTwo[j][b]) *
+               static_cast<double>(g[static_cast<size_t>((a * 3 + b) * channels + channel)]);
+    return sum;
+  }
+
+  // NaN where nothing may be written.
+  std::vector<float> Run(const WinogradKernels& kernels) const {
+    std::vector<const float*> pixels;
+    for (int64_t i = 0; i < size * size; ++i) pixels.push_back(x.data() + i * channels);
+    std::vector<float> v(static_cast<size_t>(kernels.positions * stride));
+    kernels.input(pixels.data(), channels, v.data(), stride);
+    for (int64_t p = 0; p < kernels.positions; ++p)
+      for (int64_t channel = 0; channel < channels; ++channel)
+        v[static_cast<size_t>(p * stride + channel)] *=
+            static_cast<float>(TransformedFilter(p / size, p % size, channel));
+    std::vector<float> y(residual.size(), NAN);
+    std::vector<float*> to;
+    std::vector<const float*> added;
+    for (int64_t i = 0; i < outputs * outputs; ++i) {
+      to.push_back(there[static_cast<size_t>(i)] ? y.data() + i * channels : nullptr);
+      added.push_back(there[static_cast<size_t>(i)] ? residual.data() + i * channels : nullptr);
+    }
+    kernels.output({v.data(), stride, channels, has_bias ? bias.data() : nullptr, to.data(),
+                    has_residual ? added.data() : nullptr, relu ? Activation{ActivationKind::kRelu} : Activation{}});
+    return y;
+  }
+};
+
+void HoldAgainstPlainLoops(int64_t outputs, double tolerance) {
+  Random random(103);
+  for (int round = 0; round < 500; ++round) {
+    Tile tile(random, outputs);
+    for (Isa isa : testing::RunnableIsas()) {
+      const ImageKernels& kernels = ImageKernelsOf(isa);
+      std::vector<float> y = tile.Run(outputs == 4 ? *kernels.winograd4 : *kernels.winograd2);
+      for (int64_t i = 0; i < outputs * outputs; ++i)
+        for (int64_t channel = 0; channel < tile.channels; ++channel) {
+          float got = y[static_cast<size_t>(i * tile.channels + channel)];
+          if (tile.there[static_cast<size_t>(i)])
+            ASSERT_NEAR(got, tile.Expected(i / outputs, i % outputs, channel), tolerance) << tile.channels;
+          else
+            ASSERT_NE(got, got);
+        }
+    }
+  }
+}
+
+TEST(Winograd, SmallTilesAgreeWithPlainLoops) { HoldAgainstPlainLoops(2, 5e-6); }
+TEST(Winograd, LargeTilesAgreeWithPlainLoops) { HoldAgainstPlainLoops(4, 3e-5); }
+
+}  // namespace
+}  // namespace ferry

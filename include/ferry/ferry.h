@@ -205,6 +205,12 @@ FERRY_API ferry_status* ferry_options_set_optimize(ferry_options* options, int o
 /* A folder where packed weights are kept, so that the next start maps them instead of packing again; it is made if it is
  * not there. NULL or "" (the default): none. A damaged file in it is packed anew. */
 FERRY_API ferry_status* ferry_options_set_cache(ferry_options* options, const char* folder);
+/* Whether only algorithms may be used that add up products as the operators' texts do; off by default. On, 3x3
+   convolutions do without Winograd's algorithm: slower, and as close to the true result as float allows. */
+FERRY_API ferry_status* ferry_options_set_exact(ferry_options* options, int exact);
+/* A file that remembers which algorithms were fastest on this processor. What is not in it yet is timed when the first run
+   with new shapes is made ready, and added. "none" times without remembering; "" (the default): nothing is timed. */
+FERRY_API ferry_status* ferry_options_set_tune(ferry_options* options, const char* file);
 /* After how many turns of one Loop a run gives up with FERRY_LIMIT; 2^40 by default. */
 FERRY_API ferry_status* ferry_options_set_max_iterations(ferry_options* options, int64_t iterations);
 

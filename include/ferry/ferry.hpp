@@ -227,6 +227,8 @@ struct Options {
   std::vector<std::pair<std::string, int64_t>> dimensions;  // what named dimensions will always be
   bool optimize = true;
   std::string cache;  // a folder where packed weights are kept for the next start; empty: none
+  bool exact = false;  // no algorithm that adds up products in another way than the operators' texts do
+  std::string tune;    // a file that remembers which algorithms were fastest here; "none": timed, not remembered
 };
 
 // What a model takes or gives.
@@ -348,6 +350,8 @@ class Session {
       detail::Check(ferry_options_set_dimension(made, name.c_str(), size));
     detail::Check(ferry_options_set_optimize(made, options.optimize));
     detail::Check(ferry_options_set_cache(made, options.cache.c_str()));
+    detail::Check(ferry_options_set_exact(made, options.exact));
+    detail::Check(ferry_options_set_tune(made, options.tune.c_str()));
     return owned;
   }
 

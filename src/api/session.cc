@@ -89,6 +89,21 @@ ferry_status* ferry_options_set_optimize(ferry_options* options, int optimize) {
   });
 }
 
+ferry_status* ferry_options_set_exact(ferry_options* options, int exact) {
+  return Guard([&] {
+    RequirePointer(options, "options");
+    options->options.exact = exact != 0;
+  });
+}
+
+ferry_status* ferry_options_set_tune(ferry_options* options, const char* file) {
+  return Guard([&] {
+    RequirePointer(options, "options");
+    RequirePointer(file, "file");
+    options->options.tune = file;
+  });
+}
+
 ferry_status* ferry_options_set_max_iterations(ferry_options* options, int64_t iterations) {
   return Guard([&] {
     RequirePointer(options, "options");

@@ -12,6 +12,8 @@ SessionOptions SessionOptionsFrom(const Arguments& arguments) {
   options.threads = static_cast<int>(arguments.Int("threads", 0, 1, 1024));
   options.provider = arguments.Get("provider", "cpu");
   options.cache_folder = arguments.Get("cache", "");
+  options.exact = arguments.Has("exact");
+  options.tune = arguments.Get("tune");
   return options;
 }
 

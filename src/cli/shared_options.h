@@ -20,6 +20,14 @@ inline constexpr Option kCacheOption = {
     .value = "DIR",
     .help = "keep packed weights in this folder: the next start maps them instead of packing again",
     .completes = Completes::kDirectory};
+inline constexpr Option kExactOption = {
+    .name = "exact",
+    .help = "only algorithms that add up products as the operators' texts do (no Winograd): slower, closer to the truth"};
+inline constexpr Option kTuneOption = {
+    .name = "tune",
+    .value = "FILE",
+    .help = "time the algorithms that fit each convolution and remember the fastest in FILE (none: without remembering)",
+    .completes = Completes::kFile};
 inline constexpr Option kDimOption = {
     .name = "dim", .value = "NAME=VALUE", .help = "the size of a named dimension (usually 1)", .repeated = true};
 

@@ -50,8 +50,13 @@ class ViewKernel final : public Kernel {
 class ProgramBuilder {
  public:
   ProgramBuilder(const Graph& graph, const GraphFacts& all_facts, FindFacts find_facts, const Provider& provider,
-                 WeightCache& weights)
-      : graph_(graph), all_facts_(all_facts), find_facts_(std::move(find_facts)), provider_(provider), weights_(weights) {}
+                 WeightCache& weights, const KernelPolicy& policy)
+      : graph_(graph),
+        all_facts_(all_facts),
+        find_facts_(std::move(find_facts)),
+        provider_(provider),
+        weights_(weights),
+        policy_(policy) {}
 
   std::unique_ptr<Program> Build(const std::vector<std::string>& inputs, const std::vector<std::string>& results) {
     program_ = std::make_unique<Program>();
@@ -206,7 +211,7 @@ class ProgramBuilder {
       body.captured_slots.push_back(SlotToRead(name, Describe(node)));
     }
     for (const ValueInfo& output : graph.outputs) results.push_back(output.name);
-    body.program = ProgramBuilder(graph, all_facts_, find, provider_, weights_).Build(inputs, results);
+    body.program = ProgramBuilder(graph, all_facts_, find, provider_, weights_, policy_).Build(inputs, results);
     return body;
   }
 
@@ -214,7 +219,7 @@ class ProgramBuilder {
     std::vector<const ValueFacts*> inputs, outputs;
     for (const std::string& name : node.inputs) inputs.push_back(name.empty() ? nullptr : find_facts_(name));
     for (const std::string& name : node.outputs) outputs.push_back(name.empty() ? nullptr : find_facts_(name));
-    KernelRequest request{node, op, inputs, outputs, weights_};
+    KernelRequest request{node, op, inputs, outputs, weights_, policy_};
     std::unique_ptr<Kernel> kernel = provider_.MakeKernel(request);
     return kernel ? std::move(kernel) : CpuProvider().MakeKernel(request);
   }
@@ -349,6 +354,7 @@ class ProgramBuilder {
   FindFacts find_facts_;
   const Provider& provider_;
   WeightCache& weights_;
+  const KernelPolicy& policy_;
 
   std::unique_ptr<Program> program_;
   std::unordered_map<std::string, int> slot_of_;
@@ -361,7 +367,7 @@ class ProgramBuilder {
 
 std::unique_ptr<Program> BuildProgram(const ProgramRequest& request) {
   FindFacts find = [&](const std::string& name) { return request.facts.Find(name); };
-  return ProgramBuilder(request.graph, request.facts, find, request.provider, request.weights)
+  return ProgramBuilder(request.graph, request.facts, find, request.provider, request.weights, request.policy)
       .Build(request.inputs, request.results);
 }
 

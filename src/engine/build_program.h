@@ -17,6 +17,7 @@ struct ProgramRequest {
   std::vector<std::string> results;   // names that leave the program, in order; any value of the graph
   const Provider& provider;
   WeightCache& weights;
+  KernelPolicy policy = {};
 };
 
 // The graph must outlive the program.

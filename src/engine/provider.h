@@ -20,6 +20,14 @@ class Kernel {
   virtual void Run(OpContext& context) const = 0;
 };
 
+class Tuner;
+
+// What the user has to say about the choice of kernels.
+struct KernelPolicy {
+  bool exact = false;      // only algorithms that add up products as the operator's text does: no Winograd
+  Tuner* tuner = nullptr;  // times what fits; null: a model of the costs decides
+};
+
 // What is known about a node when its kernel is chosen.
 struct KernelRequest {
   const Node& node;
@@ -27,6 +35,7 @@ struct KernelRequest {
   std::span<const ValueFacts* const> inputs;   // null: omitted
   std::span<const ValueFacts* const> outputs;  // null: not wanted
   WeightCache& weights;
+  const KernelPolicy& policy;
 };
 
 class Provider {

@@ -17,6 +17,7 @@
 #include "engine/build_program.h"
 #include "engine/prepare.h"
 #include "engine/profile.h"
+#include "engine/tuner.h"
 #include "kernels/isa.h"
 #include "onnx/reader.h"
 #include "passes/optimize.h"
@@ -81,6 +82,11 @@ uint64_t NextNumber() {
   return ++last;
 }
 
+std::unique_ptr<Tuner> MakeTuner(const std::string& file) {
+  if (file.empty()) return nullptr;
+  return std::make_unique<Tuner>(file == "none" ? "" : file);
+}
+
 }  // namespace
 
 // What sessions on one file have in common.
@@ -93,12 +99,19 @@ struct Session::Shared {
   mutable WeightCache weights;
   const uint64_t number = NextNumber();  // no other has it, ever
 
+  std::unique_ptr<Tuner> tuner;
+  KernelPolicy policy;
+
   std::mutex mutex;
   std::list<std::pair<std::string, std::shared_ptr<const Program>>> programs;  // most recently used first
 
   ~Shared() { weights.Save(); }
   Shared(Model read, const SessionOptions& options)
-      : model(std::move(read)), graph(PrepareGraph(model)), provider(&FindProvider(options.provider)) {
+      : model(std::move(read)),
+        graph(PrepareGraph(model)),
+        provider(&FindProvider(options.provider)),
+        tuner(MakeTuner(options.tune)),
+        policy{options.exact, tuner.get()} {
     std::unordered_set<std::string> has_default;
     for (const StoredTensor& initializer : graph.initializers) has_default.insert(initializer.name);
     for (const ValueInfo& input : model.graph.inputs)
@@ -231,8 +244,9 @@ std::shared_ptr<const Program> Session::Shared::Build(const std::vector<const Na
     FailUnknownName("value", name, there);
   }
   std::unique_ptr<Program> program =
-      BuildProgram({special ? *special : chosen, facts, std::move(names), results, *provider, weights});
+      BuildProgram({special ? *special : chosen, facts, std::move(names), results, *provider, weights, policy});
   program->Keep(std::move(special));
+  if (tuner) tuner->Save();
   return program;
 }
 
@@ -285,7 +299,8 @@ std::string CachePath(const SessionOptions& options, const std::string& model) {
   bool is_folder = mkdir(folder.c_str(), 0777) == 0 || IsDirectory(folder);
   if (!is_folder || folder.find('\0') != std::string::npos)
     Fail(ErrorCode::kIo, Printable(folder), ": is no folder for packed weights and cannot be made one");
-  std::string text = Cat(model, "|", options.provider, "|", options.optimize, "|", static_cast<int>(BestIsa()));
+  std::string text = Cat(model, "|", options.provider, "|", options.optimize, options.exact, !options.tune.empty(), "|",
+                         static_cast<int>(BestIsa()));
   char digits[17];
   std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(Checksum(text.data(), text.size())));
   return Cat(folder, "/", digits, ".ferry-weights");
@@ -321,7 +336,8 @@ bool Unchanged(const SharedByFile::Entry& entry) {
 std::shared_ptr<Session> Session::Open(const std::string& path, const SessionOptions& options) {
   auto state = std::make_unique<State>();
   state->options = options;
-  std::string key = Cat(FileIdentity(path), "|", options.provider, "|", options.optimize, "|", options.cache_folder);
+  std::string key = Cat(FileIdentity(path), "|", options.provider, "|", options.optimize, options.exact, "|",
+                        options.cache_folder, "|", options.tune);
   SharedByFile& files = SharedFiles();
   std::lock_guard lock(files.mutex);
   auto known = files.entries.find(key);

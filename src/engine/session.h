@@ -23,6 +23,10 @@ struct SessionOptions {
   bool optimize = true;
   // A folder for packed weights, which the next start maps instead of packing again; made if it is not there. Empty: none.
   std::string cache_folder;
+  bool exact = false;  // only algorithms that add up products as the operators' texts do: no Winograd
+  // A file that remembers which algorithms were fastest on this processor; what is not in it is timed when a program is
+  // made. "none" times without remembering; empty: no timing, a model of the costs decides.
+  std::string tune;
 };
 
 class Profile;

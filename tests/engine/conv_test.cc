@@ -1,6 +1,7 @@
 // Convolutions as the engine runs them (rewritten, channels last, every algorithm) against the plain operators.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <random>
 
@@ -150,6 +151,67 @@ TEST(Conv, LinesAndVolumesAgreeOnRandomShapes) {
     Layer layer =
         RandomLayer(random, random.Chance() ? 1 : 3, random.Number(1, 2), random.Number(1, 10), random.Number(1, 20));
     Compare(layer.model, layer.x, layer.text);
+  }
+}
+
+// Whole numbers small enough that every sum of products is exact in float: whoever adds them up as the text says gives
+// the true result, whatever the order; Winograd's fractions do not.
+Layer WholeNumbers(Random& random, int64_t channels, int64_t features, int64_t size) {
+  auto whole = [&](Shape shape) {
+    Tensor tensor(DType::kFloat, std::move(shape));
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      tensor.MutableData<float>()[i] = static_cast<float>(random.Number(-100, 100));
+    return tensor;
+  };
+  Shape x = {1, channels, size, size};
+  Layer layer{whole(x), {}, Cat(channels, " to ", features, " channels, size ", size)};
+  layer.model = MakeModel({MakeInfo("x", DType::kFloat, ToSymbolic(x))},
+                          {MakeNode("Conv", {"x", "w"}, {"y"}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}})},
+                          {MakeInfo("y")}, {MakeStored("w", whole({features, channels, 3, 3}))});
+  return layer;
+}
+
+TEST(Conv, ExactGivesWhatDirectConvolutionGives) {
+  Random random(6);
+  bool winograd_differs = false;
+  for (int round = 0; round < 20; ++round) {
+    Layer layer = WholeNumbers(random, random.Number(16, 40), random.Number(16, 40), random.Number(5, 20));
+    std::vector<NamedValue> inputs{{"x", layer.x}};
+    Value plain = Session::FromModel(layer.model, {.threads = 1, .optimize = false})->Run(inputs)[0];
+    Value exact = Session::FromModel(layer.model, {.threads = 2, .exact = true})->Run(inputs)[0];
+    Value fast = Session::FromModel(layer.model, {.threads = 1})->Run(inputs)[0];
+    EXPECT_TRUE(Identical(exact.tensor(), plain.tensor())) << layer.text;
+    winograd_differs |= !Identical(fast.tensor(), plain.tensor());
+  }
+  EXPECT_TRUE(winograd_differs) << "nothing here would show a reassociating algorithm";
+}
+
+// Whatever is found to be fastest here, the answer is the same.
+TEST(Conv, TunedChoicesAgree) {
+  Random random(7);
+  for (int round = 0; round < 12; ++round) {
+    Layer layer = RandomLayer(random, 2, 1, random.Number(8, 40), random.Number(8, 40));
+    std::vector<NamedValue> inputs{{"x", layer.x}};
+    Value plain = Session::FromModel(layer.model, {.threads = 1, .optimize = false})->Run(inputs)[0];
+    auto tuned = Session::FromModel(layer.model, {.threads = 2, .tune = "none"});
+    Value first = tuned->Run(inputs)[0];
+    ExpectSame(first.tensor(), plain.tensor(), 2e-4, layer.text);
+    EXPECT_TRUE(Identical(first.tensor(), tuned->Run(inputs)[0].tensor())) << "a choice is made once";
+  }
+}
+
+// The taps of a kernel row are merged where channels are few; so many of them make a product that is cut along its
+// depth elsewhere.
+TEST(Conv, DeepWindowsOverFewChannelsAgree) {
+  Random random(8);
+  for (auto [channels, features, kernel] : {std::array<int64_t, 3>{4, 20, 19}, {8, 33, 13}, {1, 17, 37}, {3, 16, 21}}) {
+    Shape x = {2, channels, kernel + 6, kernel + 9};
+    Model model = MakeModel({MakeInfo("x", DType::kFloat, ToSymbolic(x))},
+                            {MakeNode("Conv", {"x", "w"}, {"c"}, {{"pads", std::vector<int64_t>{2, 1, 0, 3}}}),
+                             MakeNode("Relu", {"c"}, {"y"})},
+                            {MakeInfo("y")}, {MakeStored("w", random.Values({features, channels, kernel, kernel}))});
+    ASSERT_GT(channels * kernel * kernel, 1280);
+    Compare(model, random.Values(x), Cat(channels, " channels, kernel ", kernel), 1e-4);
   }
 }
 

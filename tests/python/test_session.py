@@ -262,6 +262,24 @@ class Options(Case):
         with self.assertRaises(ferry.NotImplemented):
             options.register_custom_ops_library("x.so")
 
+    def test_own_settings(self):
+        options = ferry.SessionOptions()
+        with self.assertRaises(ferry.InvalidArgument):
+            options.add_session_config_entry("ferry.exactly", "1")
+        with self.assertRaises(ferry.InvalidArgument):
+            options.add_session_config_entry("ferry.exact", "yes")
+        options.add_session_config_entry("ferry.exact", "1")
+        rng = np.random.default_rng(1)
+        x = rng.integers(-100, 100, (1, 20, 16, 16)).astype(np.float32)
+        w = rng.integers(-100, 100, (24, 20, 3, 3)).astype(np.float32)
+        model = model_of([helper.make_node("Conv", ["x", "w"], ["y"])], [info("x", 1, x.shape)], [info("y", 1, None)],
+                         initializers=[onnx.numpy_helper.from_array(w, "w")])
+        exact, = ferry.InferenceSession(model, options).run(None, {"x": x})
+        windows = np.lib.stride_tricks.sliding_window_view(x[0].astype(np.int64), (3, 3), axis=(1, 2))
+        np.testing.assert_array_equal(exact[0], np.einsum("chwij,fcij->fhw", windows, w.astype(np.int64)))
+        fast, = ferry.InferenceSession(model).run(None, {"x": x})
+        self.assertGreater(np.abs(fast - exact).max(), 0)
+
     def test_what_has_meaning(self):
         options = ferry.SessionOptions()
         options.intra_op_num_threads = 1

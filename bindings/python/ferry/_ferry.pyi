@@ -7,6 +7,8 @@ default_opset: int
 class Options:
     threads: int
     optimize: bool
+    exact: bool
+    tune: str
     max_iterations: int
     free_dimensions: dict[str, int]
     def set_initializer(self, name: str, value: Value) -> None: ...

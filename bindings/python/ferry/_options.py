@@ -9,7 +9,7 @@ import warnings
 from typing import Any, Sequence
 
 from . import _ferry
-from ._errors import NotImplemented
+from ._errors import InvalidArgument, NotImplemented
 from ._values import OrtValue
 
 _warned: set[str] = set()
@@ -130,8 +130,17 @@ class SessionOptions:
         warn_once("denotation", "free dimensions are known by name in Ferry, not by denotation: no effect")
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Remembered, without effect: these settings are onnxruntime's own."""
-        warn_once("config " + key, f"the session setting '{key}' is onnxruntime's own and has no effect in Ferry")
+        """Remembered, without effect: these settings are onnxruntime's own, except Ferry's.
+
+        "ferry.exact" = "1" allows only algorithms that add up products as the operators' texts do (no Winograd);
+        "ferry.tune" names a file that remembers which algorithms were fastest here ("none": timed, not remembered).
+        """
+        if key.startswith("ferry."):
+            if key != "ferry.tune" and (key != "ferry.exact" or value not in ("0", "1")):
+                raise InvalidArgument(f"Ferry has no session setting '{key}' = '{value}'; it has ferry.exact = 0 or 1 "
+                                      "and ferry.tune = FILE")
+        else:
+            warn_once("config " + key, f"the session setting '{key}' is onnxruntime's own and has no effect in Ferry")
         self._config[key] = value
 
     def get_session_config_entry(self, key: str) -> str:
@@ -162,6 +171,8 @@ class SessionOptions:
         native = _ferry.Options()
         native.threads = int(self.intra_op_num_threads)
         native.optimize = self._level != GraphOptimizationLevel.ORT_DISABLE_ALL
+        native.exact = self._config.get("ferry.exact") == "1"
+        native.tune = self._config.get("ferry.tune", "")
         native.free_dimensions = self._free_dimensions
         for name, value in self._initializers.items():
             native.set_initializer(name, value._native)

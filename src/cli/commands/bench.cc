@@ -22,6 +22,8 @@ constexpr Option kOptions[] = {
     kThreadsOption,
     kProviderOption,
     kCacheOption,
+    kExactOption,
+    kTuneOption,
     {.name = "iters", .value = "N", .help = "runs that are measured (usually as many as fit in 3 seconds, 10 to 1000)"},
     {.name = "warmup", .value = "N", .help = "runs before them, after the first (usually 3)"},
     {.name = "seed", .value = "N", .help = "seed of the random inputs (usually 1)"},

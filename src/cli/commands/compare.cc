@@ -42,6 +42,8 @@ constexpr Option kOptions[] = {
     kDimOption,
     kThreadsOption,
     kProviderOption,
+    kExactOption,
+    kTuneOption,
 };
 
 constexpr Example kExamples[] = {

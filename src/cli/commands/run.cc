@@ -32,6 +32,8 @@ constexpr Option kOptions[] = {
     kThreadsOption,
     kProviderOption,
     kCacheOption,
+    kExactOption,
+    kTuneOption,
 };
 
 constexpr Example kExamples[] = {

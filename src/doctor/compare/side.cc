@@ -117,7 +117,7 @@ std::vector<Value> Side::RunNode(const Node& node, std::span<const Value> inputs
   GraphFacts known = InferGraph(alone, facts, infer);
   WeightCache weights;
   const Provider& provider = FindProvider(how_.options.provider);
-  std::unique_ptr<Program> program = BuildProgram({alone, known, names, results, provider, weights});
+  std::unique_ptr<Program> program = BuildProgram({alone, known, names, results, provider, weights, {how_.options.exact}});
   return program->Run(values, RunServices{nullptr, how_.options.max_iterations, nullptr});
 }
 

@@ -3,30 +3,84 @@
 #include <mutex>
 
 #include "engine/cpu/kernels.h"
+#include "engine/tuner.h"
 #include "ops/support/fused.h"
 
 namespace ferry {
 namespace {
 
-// Winograd's algorithm saves multiplications but reads more weights: with few tiles to share them the smaller tile
-// wins.
-std::unique_ptr<ConvAlgorithm> Choose(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
+// One of the ways to compute a convolution; the first that fits is what the model of the costs takes.
+struct Way {
+  const char* name;
+  std::unique_ptr<ConvAlgorithm> (*make)(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
+};
+
+constexpr Way kGemm = {"gemm", MakeGemmConv}, kDepthwise = {"depthwise", MakeDepthwiseConv},
+              kGrouped = {"grouped", MakeGroupedConv};
+constexpr Way kWinograd2 = {"winograd 2", [](const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
+                              return MakeWinogradConv(weight, plan, 2, cache);
+                            }};
+constexpr Way kWinograd4 = {"winograd 4", [](const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
+                              return MakeWinogradConv(weight, plan, 4, cache);
+                            }};
+
+std::vector<Way> WaysFor(const ImageConvPlan& plan, bool exact) {
   const ConvPlan& conv = plan.conv;
   if (conv.group_channels == 1 && conv.group_features == 1 && plan.axes[0].kernel == 1 && plan.axes[0].input == 1)
-    return MakeDepthwiseConv(weight, plan, cache);
-  if (FitsGrouped(plan) && conv.group_channels <= 32) return MakeGroupedConv(weight, plan, cache);
-  if (FitsWinograd(plan) && conv.channels >= 16 && conv.features >= 16 && conv.counts.output >= 16) {
-    bool large = conv.counts.output >= 100;
-    return MakeWinogradConv(weight, plan, large ? 4 : 2, cache);
-  }
-  return MakeGemmConv(weight, plan, cache);
+    return {kDepthwise};
+  if (FitsGrouped(plan)) return conv.group_channels <= 32 ? std::vector{kGrouped, kGemm} : std::vector{kGemm, kGrouped};
+  if (exact || !FitsWinograd(plan)) return {kGemm};
+  // Winograd's algorithm saves multiplications but reads more weights: with few tiles to share them the smaller tile
+  // wins.
+  if (conv.channels < 16 || conv.features < 16 || conv.counts.output < 16) return {kGemm, kWinograd2, kWinograd4};
+  if (conv.counts.output < 100) return {kWinograd2, kGemm, kWinograd4};
+  return {kWinograd4, kWinograd2, kGemm};
+}
+
+std::string ProblemName(const ImageConvPlan& plan) {
+  const ConvPlan& conv = plan.conv;
+  std::string name = Cat("conv ", conv.batch, "x", conv.channels, "->", conv.features, "/", conv.groups);
+  for (const WindowAxis& axis : plan.axes)
+    name += Cat(" ", axis.input, "k", axis.kernel, "s", axis.stride, "d", axis.dilation, "p", axis.pad_begin, "-",
+                axis.pad_end);
+  return name;
+}
+
+// Runs every way on made-up numbers, on this thread, with packed weights that are thrown away again.
+const Way& Fastest(const std::vector<Way>& ways, const Node& node, const Tensor& weight, const ImageConvPlan& plan,
+                   Tuner& tuner) {
+  const ConvPlan& conv = plan.conv;
+  std::vector<float> x(static_cast<size_t>(conv.batch * conv.channels * conv.counts.input), 0.5f);
+  std::vector<float> y(static_cast<size_t>(conv.batch * conv.features * conv.counts.output));
+  WeightCache thrown_away;
+  RunServices services;
+  OpContext context(node, {}, {}, services);
+  std::vector<std::unique_ptr<ConvAlgorithm>> made(ways.size());
+  std::vector<Tuner::Candidate> candidates;
+  for (size_t i = 0; i < ways.size(); ++i)
+    candidates.push_back({ways[i].name, [&, i] {
+                            if (!made[i]) made[i] = ways[i].make(weight, plan, thrown_away);
+                            made[i]->Run({context, plan, x.data(), nullptr, nullptr, y.data(), {}});
+                          }});
+  std::string name = tuner.Choose(ProblemName(plan), candidates);
+  for (const Way& way : ways)
+    if (name == way.name) return way;
+  return ways[0];
+}
+
+std::unique_ptr<ConvAlgorithm> Choose(const Node& node, const Tensor& weight, const ImageConvPlan& plan,
+                                      WeightCache& cache, const KernelPolicy& policy) {
+  std::vector<Way> ways = WaysFor(plan, policy.exact);
+  bool measure = policy.tuner && ways.size() > 1;
+  return (measure ? Fastest(ways, node, weight, plan, *policy.tuner) : ways[0]).make(weight, plan, cache);
 }
 
 // Everything that depends on the shape of the input.
 struct PreparedConv {
-  PreparedConv(const Node& node, const Shape& shape, const Tensor& weight, WeightCache& cache)
+  PreparedConv(const Node& node, const Shape& shape, const Tensor& weight, WeightCache& cache,
+               const KernelPolicy& policy)
       : shape(shape), plan(PlanImageConv(node, shape, weight.shape())) {
-    if (plan.conv.counts.output > 0) algorithm = Choose(weight, plan, cache);
+    if (plan.conv.counts.output > 0) algorithm = Choose(node, weight, plan, cache, policy);
   }
   Shape shape;
   ImageConvPlan plan;
@@ -35,11 +89,11 @@ struct PreparedConv {
 
 class ImageConv final : public Kernel {
  public:
-  ImageConv(Tensor weight, Activation activation, WeightCache& cache)
-      : weight_(std::move(weight)), activation_(activation), cache_(cache) {}
+  ImageConv(Tensor weight, Activation activation, WeightCache& cache, const KernelPolicy& policy)
+      : weight_(std::move(weight)), activation_(activation), cache_(cache), policy_{policy.exact} {}
 
-  void Expect(const Node& node, const Shape& shape) {
-    expected_ = std::make_shared<const PreparedConv>(node, shape, weight_, cache_);
+  void Expect(const Node& node, const Shape& shape, const KernelPolicy& policy) {
+    expected_ = std::make_shared<const PreparedConv>(node, shape, weight_, cache_, policy);
   }
 
   void Run(OpContext& context) const override {
@@ -53,7 +107,7 @@ class ImageConv final : public Kernel {
   std::shared_ptr<const PreparedConv> Unexpected(const Node& node, const Shape& shape) const {
     std::lock_guard lock(mutex_);
     if (!latest_ || !(latest_->shape == shape))
-      latest_ = std::make_shared<const PreparedConv>(node, shape, weight_, cache_);
+      latest_ = std::make_shared<const PreparedConv>(node, shape, weight_, cache_, policy_);
     return latest_;
   }
 
@@ -73,6 +127,7 @@ class ImageConv final : public Kernel {
   Tensor weight_;
   Activation activation_;
   WeightCache& cache_;
+  const KernelPolicy policy_;  // while running nothing is measured
   std::shared_ptr<const PreparedConv> expected_;
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const PreparedConv> latest_;
@@ -86,10 +141,10 @@ std::unique_ptr<Kernel> MakeConvKernel(const KernelRequest& request) {
   const std::optional<Tensor>& weight = request.inputs[1]->constant;
   const Type& type = request.inputs[0]->type;
   if (!weight || weight->dtype() != DType::kFloat || weight->size() == 0 || type.dtype != DType::kFloat) return nullptr;
-  auto kernel = std::make_unique<ImageConv>(*weight, ActivationOf(request.node), request.weights);
+  auto kernel = std::make_unique<ImageConv>(*weight, ActivationOf(request.node), request.weights, request.policy);
   std::optional<Shape> shape = type.shape ? ToConcrete(*type.shape) : std::nullopt;
   try {
-    if (shape) kernel->Expect(request.node, *shape);
+    if (shape) kernel->Expect(request.node, *shape, request.policy);
   } catch (const Error&) {
     return nullptr;  // told again when the node runs, where more is known
   }

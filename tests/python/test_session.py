@@ -273,7 +273,7 @@ class Options(Case):
         x = rng.integers(-100, 100, (1, 20, 16, 16)).astype(np.float32)
         w = rng.integers(-100, 100, (24, 20, 3, 3)).astype(np.float32)
         model = model_of([helper.make_node("Conv", ["x", "w"], ["y"])], [info("x", 1, x.shape)], [info("y", 1, None)],
-                         initializers=[onnx.numpy_helper.from_array(w, "w")])
+                         initializers=[helper.make_tensor("w", 1, w.shape, w.ravel())])
         exact, = ferry.InferenceSession(model, options).run(None, {"x": x})
         windows = np.lib.stride_tricks.sliding_window_view(x[0].astype(np.int64), (3, 3), axis=(1, 2))
         np.testing.assert_array_equal(exact[0], np.einsum("chwij,fcij->fhw", windows, w.astype(np.int64)))

@@ -117,5 +117,24 @@ TEST(Rules, NothingIsNoTensor) {
   EXPECT_THROW(LowerAndRun("aten.stack.default", {{"tensors", Arg(Arg::List{Arg()})}, {"dim", Arg(Scalar(0))}}), Error);
 }
 
+TEST(Rules, NumbersThatCannotBeAreRefused) {
+  Tensor image = Floats(std::vector<float>(16, 1.0f), {1, 1, 4, 4});
+  auto columns = [&](int64_t kernel, int64_t stride) {
+    return LowerAndRun("aten.im2col.default", {{"self", image},
+                                               {"kernel_size", Ints({kernel, kernel})},
+                                               {"dilation", Ints({1, 1})},
+                                               {"padding", Ints({0, 0})},
+                                               {"stride", Ints({stride, stride})}});
+  };
+  EXPECT_EQ(columns(2, 2)[0].shape(), (Shape{1, 4, 4}));
+  EXPECT_THROW(columns(2, 0), Error);
+  EXPECT_THROW(columns(2, -1), Error);
+  EXPECT_THROW(columns(int64_t{1} << 40, 1), Error);
+  EXPECT_THROW(columns(5, 1), Error);
+  EXPECT_THROW(LowerAndRun("aten.channel_shuffle.default", {{"self", image}, {"groups", Arg(Scalar(0))}}), Error);
+  EXPECT_THROW(LowerAndRun("aten.pixel_unshuffle.default", {{"self", image}, {"downscale_factor", Arg(Scalar(0))}}),
+               Error);
+}
+
 }  // namespace
 }  // namespace ferry::torch

@@ -1,5 +1,7 @@
 #include "torch/lower/call.h"
 
+#include <limits>
+
 #include "base/error.h"
 #include "torch/lower/cell.h"
 #include "torch/lower/lowerer.h"
@@ -77,11 +79,14 @@ std::vector<int64_t> Call::Ints(size_t i) const {
   return ints;
 }
 
-std::vector<int64_t> Call::IntsOf(size_t i, size_t count) const {
+std::vector<int64_t> Call::IntsOf(size_t i, size_t count, int64_t least) const {
   std::vector<int64_t> ints = Ints(i);
   if (ints.size() == 1) ints.resize(count, ints[0]);
   if (ints.size() != count)
     Fail(ErrorCode::kUnsupported, "argument ", i, " has ", ints.size(), " numbers, needs ", count);
+  for (int64_t value : ints)
+    if (value < least || value > std::numeric_limits<int32_t>::max())
+      Fail(ErrorCode::kInvalidModel, "argument ", i, " is ", value, ", which must be at least ", least, " and below 2³¹");
   return ints;
 }
 

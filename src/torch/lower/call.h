@@ -87,8 +87,9 @@ class Call {
   DType Type(size_t i, DType otherwise) const;  // otherwise when None
   const Subprogram& Body(size_t i) const;
 
-  // Ints(i) for sizes, strides …: of `count`, a single one repeated.
-  std::vector<int64_t> IntsOf(size_t i, size_t count) const;
+  // Ints(i) for sizes, strides …: of `count`, a single one repeated, each at least `least` and below 2³¹.
+  std::vector<int64_t> IntsOf(size_t i, size_t count, int64_t least) const;
+  int64_t PositiveInt(size_t i) const { return IntsOf(i, 1, 1)[0]; }
 
   // Arguments i, j … (tensors or numbers) brought to their common type.
   Operands Promoted(std::initializer_list<size_t> indices) const;

@@ -14,6 +14,8 @@ Operand RepeatHeads(Call& c, const Operand& x, const Operand& query) {
   Dim heads = x.dim(-3), wanted = query.dim(-3);
   if (!heads.known() || !wanted.known()) c.Unsupported("grouped heads need to know how many there are");
   if (*heads.value == *wanted.value) return x;
+  if (*heads.value == 0 || *wanted.value % *heads.value != 0)
+    c.Unsupported(*wanted.value, " heads of queries cannot share ", *heads.value, " of keys and values");
   std::vector<Scalar> sizes = c.b.Sizes(x), spread = sizes;
   auto at = static_cast<ptrdiff_t>(x.rank() - 3);
   spread.insert(spread.begin() + at + 1, Scalar(*wanted.value / *heads.value));

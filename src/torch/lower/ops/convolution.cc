@@ -40,18 +40,18 @@ size_t SpatialAxes(Call& c) { return c.Tensor(1).rank() - 2; }
 
 Result Conv(Call& c) {
   size_t axes = SpatialAxes(c);
-  return Convolve(c, {.stride = c.IntsOf(3, axes),
-                      .pads = Symmetric(c.IntsOf(4, axes)),
-                      .dilation = c.IntsOf(5, axes),
+  return Convolve(c, {.stride = c.IntsOf(3, axes, 1),
+                      .pads = Symmetric(c.IntsOf(4, axes, 0)),
+                      .dilation = c.IntsOf(5, axes, 1),
                       .groups = c.Int(6)});
 }
 
 // "same": what is odd goes to the end.
 Result ConvNamedPadding(Call& c) {
   size_t axes = SpatialAxes(c);
-  Window window{.stride = c.IntsOf(3, axes),
+  Window window{.stride = c.IntsOf(3, axes, 1),
                 .pads = std::vector<int64_t>(2 * axes),
-                .dilation = c.IntsOf(5, axes),
+                .dilation = c.IntsOf(5, axes, 1),
                 .groups = c.Int(6)};
   if (c.Text(4) == "same") {
     for (size_t i = 0; i < axes; ++i) {
@@ -69,20 +69,20 @@ Result ConvNamedPadding(Call& c) {
 
 Result ConvTranspose(Call& c) {
   size_t axes = SpatialAxes(c);
-  return Convolve(c, {.stride = c.IntsOf(3, axes),
-                      .pads = Symmetric(c.IntsOf(4, axes)),
-                      .dilation = c.IntsOf(7, axes),
-                      .output_padding = c.IntsOf(5, axes),
+  return Convolve(c, {.stride = c.IntsOf(3, axes, 1),
+                      .pads = Symmetric(c.IntsOf(4, axes, 0)),
+                      .dilation = c.IntsOf(7, axes, 1),
+                      .output_padding = c.IntsOf(5, axes, 0),
                       .groups = c.Int(6),
                       .transposed = true});
 }
 
 Result Convolution(Call& c) {
   size_t axes = SpatialAxes(c);
-  return Convolve(c, {.stride = c.IntsOf(3, axes),
-                      .pads = Symmetric(c.IntsOf(4, axes)),
-                      .dilation = c.IntsOf(5, axes),
-                      .output_padding = c.IntsOf(7, axes),
+  return Convolve(c, {.stride = c.IntsOf(3, axes, 1),
+                      .pads = Symmetric(c.IntsOf(4, axes, 0)),
+                      .dilation = c.IntsOf(5, axes, 1),
+                      .output_padding = c.IntsOf(7, axes, 0),
                       .groups = c.Int(8),
                       .transposed = c.Bool(6)});
 }

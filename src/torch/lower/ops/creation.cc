@@ -64,7 +64,9 @@ Result ArangeOf(Call& c, const Scalar& start, const Scalar& end, const Scalar& s
   }
   if (!start.is_known() || !end.is_known() || !step.is_known())
     c.Unsupported("a range of floats whose bounds are only known while the model runs");
-  auto count = static_cast<int64_t>(std::ceil((end.AsDouble() - start.AsDouble()) / step.AsDouble()));
+  double steps_between = std::ceil((end.AsDouble() - start.AsDouble()) / step.AsDouble());
+  if (!(std::abs(steps_between) < 0x1p53)) c.Unsupported("a range of ", steps_between, " numbers");
+  auto count = static_cast<int64_t>(steps_between);
   Operand steps = c.b.Range(c.b.Int(0), c.b.Int(std::max<int64_t>(count, 0)), c.b.Int(1));
   DType work = IsFloating(dtype) ? (dtype == DType::kDouble ? dtype : DType::kFloat) : DType::kDouble;
   Operand values = c.b.Add(c.b.Mul(c.b.Cast(steps, work), step.AsDouble()), start.AsDouble());

@@ -15,10 +15,10 @@ struct Window {
 
 // Arguments from index 1 on: kernel, stride, padding; dilation where given.
 Window ReadWindow(Call& c, size_t axes, size_t dilation_at, size_t ceil_at) {
-  Window window{.kernel = c.IntsOf(1, axes)};
-  window.stride = c.Ints(2).empty() ? window.kernel : c.IntsOf(2, axes);
-  window.padding = c.IntsOf(3, axes);
-  window.dilation = dilation_at ? c.IntsOf(dilation_at, axes) : std::vector<int64_t>(axes, 1);
+  Window window{.kernel = c.IntsOf(1, axes, 1)};
+  window.stride = c.Ints(2).empty() ? window.kernel : c.IntsOf(2, axes, 1);
+  window.padding = c.IntsOf(3, axes, 0);
+  window.dilation = dilation_at ? c.IntsOf(dilation_at, axes, 1) : std::vector<int64_t>(axes, 1);
   window.ceil = c.Bool(ceil_at);
   return window;
 }

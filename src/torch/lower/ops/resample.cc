@@ -168,12 +168,12 @@ Operand Rearranged(Call& c, const Operand& x, size_t drop, const std::vector<Sca
 }
 Scalar Times(Call& c, const Operand& x, int64_t axis, int64_t factor) {
   Dim size = x.dim(axis);
-  if (size.known()) return Scalar(*size.value * factor);
+  if (size.known()) return Scalar(CheckedProduct(*size.value, factor));
   return Scalar(Scalar::Kind::kInt, c.b.Mul(c.b.SizeOf(x, axis), c.b.Ints({factor})));
 }
 Result PixelShuffle(Call& c) {
   Operand x = c.Tensor(0);
-  int64_t r = c.Int(1);
+  int64_t r = c.PositiveInt(1);
   if (x.rank() == 4) return c.b.Widened("DepthToSpace", {x}, {{"blocksize", r}, {"mode", std::string("CRD")}});
   int64_t channels = KnownSize(c, x, -3) / (r * r);
   std::vector<Scalar> split = {Scalar(channels), Scalar(r), Scalar(r), c.b.SizeScalar(x, -2), c.b.SizeScalar(x, -1)};
@@ -181,18 +181,23 @@ Result PixelShuffle(Call& c) {
 }
 Result PixelUnshuffle(Call& c) {
   Operand x = c.Tensor(0);
-  int64_t r = c.Int(1), channels = KnownSize(c, x, -3), height = KnownSize(c, x, -2), width = KnownSize(c, x, -1);
+  int64_t r = c.PositiveInt(1), channels = KnownSize(c, x, -3), height = KnownSize(c, x, -2),
+          width = KnownSize(c, x, -1);
   std::vector<Scalar> split = {Scalar(channels), Scalar(height / r), Scalar(r), Scalar(width / r), Scalar(r)};
-  return Rearranged(c, x, 3, split, {0, 2, 4, 1, 3}, {Scalar(channels * r * r), Scalar(height / r), Scalar(width / r)});
+  return Rearranged(c, x, 3, split, {0, 2, 4, 1, 3},
+                    {Scalar(CheckedProduct(channels, r * r)), Scalar(height / r), Scalar(width / r)});
 }
 Result ChannelShuffle(Call& c) {
   Operand x = c.Tensor(0);
-  int64_t groups = c.Int(1), channels = KnownSize(c, x, 1);
+  int64_t groups = c.PositiveInt(1), channels = KnownSize(c, x, 1);
   std::vector<Scalar> sizes = c.b.Sizes(x), split = sizes;
   split[1] = Scalar(channels / groups);
   split.insert(split.begin() + 1, Scalar(groups));
   return c.b.View(c.b.SwapAxes(c.b.View(x, split), 1, 2), sizes);
 }
+
+// More than any image has; a program may claim to be larger.
+constexpr int64_t kMostIndices = int64_t{1} << 24;
 
 // Windows of an image as columns: [N, C · kh · kw, places].
 Result Im2Col(Call& c) {
@@ -200,8 +205,8 @@ Result Im2Col(Call& c) {
   Operand x = c.Tensor(0);
   bool unbatched = x.rank() == 3;
   if (unbatched) x = b.Unsqueeze(x, {0});
-  std::vector<int64_t> kernel = c.IntsOf(1, 2), dilation = c.IntsOf(2, 2), padding = c.IntsOf(3, 2),
-                       stride = c.IntsOf(4, 2);
+  std::vector<int64_t> kernel = c.IntsOf(1, 2, 1), dilation = c.IntsOf(2, 2, 1), padding = c.IntsOf(3, 2, 0),
+                       stride = c.IntsOf(4, 2, 1);
   if (padding[0] != 0 || padding[1] != 0)
     x = b.Emit("Pad", {x, b.Ints({0, 0, padding[0], padding[1], 0, 0, padding[0], padding[1]})});
   Scalar batch = b.SizeScalar(x, 0), channels = b.SizeScalar(x, 1);
@@ -209,6 +214,8 @@ Result Im2Col(Call& c) {
     auto i = static_cast<size_t>(axis - 2);
     int64_t size = KnownSize(c, x, axis == 2 ? 2 : -1);
     int64_t places = (size - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1;
+    if (places < 1 || places > kMostIndices / kernel[i])
+      c.Unsupported("an axis of ", size, " gives ", places, " places of a window of ", kernel[i]);
     std::vector<int64_t> index;
     for (int64_t k = 0; k < kernel[i]; ++k)
       for (int64_t p = 0; p < places; ++p) index.push_back(k * dilation[i] + p * stride[i]);
@@ -225,8 +232,8 @@ Result Im2Col(Call& c) {
 Result Col2Im(Call& c) {
   Operand x = c.Tensor(0);
   bool unbatched = x.rank() == 2;
-  std::vector<int64_t> kernel = c.IntsOf(2, 2), dilation = c.IntsOf(3, 2), padding = c.IntsOf(4, 2),
-                       stride = c.IntsOf(5, 2);
+  std::vector<int64_t> kernel = c.IntsOf(2, 2, 1), dilation = c.IntsOf(3, 2, 1), padding = c.IntsOf(4, 2, 0),
+                       stride = c.IntsOf(5, 2, 1);
   Operand y =
       c.b.Widened("Col2Im", {unbatched ? c.b.Unsqueeze(x, {0}) : x, c.b.ShapeVector(c.Numbers(1)), c.b.Ints(kernel)},
                   {{"dilations", dilation},

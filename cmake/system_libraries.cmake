@@ -12,7 +12,9 @@ macro(use_library name header static_name shared_name)
   endif()
   list(APPEND FERRY_LINK_STATIC ${${name}_STATIC})
   list(APPEND FERRY_LINK_SHARED ${${name}_SHARED})
-  target_include_directories(ferry SYSTEM PRIVATE ${${name}_INCLUDE})
+  foreach(user ferry ferry_ops)
+    target_include_directories(${user} SYSTEM PRIVATE ${${name}_INCLUDE})
+  endforeach()
 endmacro()
 
 # Regular expressions and Unicode for the string operators.

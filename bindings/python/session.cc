@@ -190,6 +190,7 @@ void BindSession(py::module_& m) {
       .def_readwrite("optimize", &PyOptions::optimize)
       .def_readwrite("exact", &PyOptions::exact)
       .def_readwrite("tune", &PyOptions::tune)
+      .def_readwrite("cache", &PyOptions::cache_folder)
       .def_readwrite("max_iterations", &PyOptions::max_iterations)
       .def_readwrite("free_dimensions", &PyOptions::free_dimensions)
       .def("set_initializer", [](PyOptions& options, const std::string& name, const PyValue& value) {

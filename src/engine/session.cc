@@ -131,9 +131,9 @@ struct Session::Shared {
   }
 
   std::shared_ptr<const Program> ProgramFor(const std::vector<const NamedValue*>& given,
-                                            const std::vector<std::string>& results);
+                                            const std::vector<std::string>& results, ThreadPool* pool);
   std::shared_ptr<const Program> Build(const std::vector<const NamedValue*>& given,
-                                       const std::vector<std::string>& results) const;
+                                       const std::vector<std::string>& results, ThreadPool* pool) const;
 };
 
 struct Session::State {
@@ -222,7 +222,8 @@ std::vector<std::string> NamesOf(const std::vector<ValueInfo>& infos) {
 }  // namespace
 
 std::shared_ptr<const Program> Session::Shared::Build(const std::vector<const NamedValue*>& given,
-                                                      const std::vector<std::string>& results) const {
+                                                      const std::vector<std::string>& results,
+                                                      ThreadPool* pool) const {
   FactsByName known;
   std::vector<std::string> names;
   for (const NamedValue* input : given) {
@@ -243,15 +244,18 @@ std::shared_ptr<const Program> Session::Shared::Build(const std::vector<const Na
     for (const auto& value : facts.values) there.push_back(value.first);
     FailUnknownName("value", name, there);
   }
+  WeightCache::Team team(weights);
   std::unique_ptr<Program> program =
       BuildProgram({special ? *special : chosen, facts, std::move(names), results, *provider, weights, policy});
   program->Keep(std::move(special));
+  team.Finish(pool);
   if (tuner) tuner->Save();
   return program;
 }
 
 std::shared_ptr<const Program> Session::Shared::ProgramFor(const std::vector<const NamedValue*>& given,
-                                                           const std::vector<std::string>& results) {
+                                                           const std::vector<std::string>& results,
+                                                           ThreadPool* pool) {
   std::string key = ProgramKey(given, results);
   std::lock_guard lock(mutex);
   for (auto it = programs.begin(); it != programs.end(); ++it) {
@@ -259,7 +263,7 @@ std::shared_ptr<const Program> Session::Shared::ProgramFor(const std::vector<con
     programs.splice(programs.begin(), programs, it);
     return programs.front().second;
   }
-  std::shared_ptr<const Program> made = Build(given, results);
+  std::shared_ptr<const Program> made = Build(given, results, pool);
   weights.Save();
   programs.emplace_front(std::move(key), made);
   if (programs.size() > kMostPrograms) programs.pop_back();
@@ -437,7 +441,7 @@ std::vector<Value> Session::Run(std::span<const NamedValue> inputs, std::span<co
   }
   std::vector<std::string> results(outputs.begin(), outputs.end());
   if (results.empty()) results = NamesOf(shared.model.graph.outputs);
-  std::shared_ptr<const Program> program = shared.ProgramFor(given, results);
+  std::shared_ptr<const Program> program = shared.ProgramFor(given, results, services.pool);
 
   last_call.Remember(shared.number, inputs, outputs, given, program);
   std::vector<Value> values;

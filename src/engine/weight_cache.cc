@@ -1,13 +1,15 @@
 #include "engine/weight_cache.h"
 
+#include <algorithm>
 #include <unordered_set>
 
-#include "base/pages.h"
 #include "base/version.h"
 #include "kernels/isa.h"
 
 namespace ferry {
 namespace {
+
+constexpr size_t kLarge = size_t{32} << 20;
 
 // Stands for the weight in every process: its place in an unchanged file, or its bytes.
 std::string KeyInFile(const Tensor& weight, const std::string& form) {
@@ -22,24 +24,84 @@ std::string StateIn(const std::string& key) { return key[0] == '#' ? "#" : key.s
 }  // namespace
 
 std::shared_ptr<const Tensor> WeightCache::GetTensor(const Tensor& weight, const std::string& form, DType dtype,
-                                                     int64_t count, FunctionRef<void(Tensor&)> fill) {
+                                                     int64_t count, Fill fill) {
   std::string key = KeyInMemory(weight, form);
-  std::lock_guard lock(mutex_);
-  Entry& entry = made_[key];
-  if (entry.held) return std::static_pointer_cast<const Tensor>(entry.held);
-  std::string file_key = path_.empty() ? std::string() : KeyInFile(weight, form);
-  Tensor tensor = file_ ? file_->Find(file_key, dtype, count) : Tensor();
-  if (!tensor.defined()) {
-    tensor = Tensor(dtype, {count});
-    TakePages(tensor.mutable_raw(), tensor.bytes());
-    fill(tensor);
-    DropPages(weight.raw(), weight.bytes());
-    unsaved_ = true;
+  std::shared_ptr<Order> order;
+  {
+    std::lock_guard lock(mutex_);
+    Entry& entry = made_[key];
+    if (!entry.order) {
+      entry.order = std::make_shared<Order>();
+      entry.order->weight = weight;
+      entry.order->form = form;
+      entry.order->dtype = dtype;
+      entry.order->count = count;
+      entry.order->fill = std::move(fill);
+      entry.order->made = std::make_shared<Tensor>();
+      entry.weight = weight;
+      entry.held = entry.order->made;
+    }
+    order = entry.order;
+    if (collecting_ == std::this_thread::get_id()) {
+      waiting_.push_back(order);
+      return order->made;
+    }
   }
-  auto held = std::make_shared<const Tensor>(std::move(tensor));
-  if (!path_.empty()) by_file_key_[file_key] = held;
-  entry = {weight, held};
-  return held;
+  Carry(*order);
+  return order->made;
+}
+
+void WeightCache::Carry(Order& order) {
+  std::call_once(order.once, [&] {
+    Make(order);
+    order.fill = nullptr;
+  });
+}
+
+void WeightCache::Make(Order& order) {
+  const std::string file_key = path_.empty() ? std::string() : KeyInFile(order.weight, order.form);
+  Tensor tensor = file_ ? file_->Find(file_key, order.dtype, order.count) : Tensor();
+  const bool is_new = !tensor.defined();
+  if (is_new) {
+    std::byte* room = pages_->Allocate(StorageBytes(order.dtype, order.count));
+    tensor = Tensor::Borrow(order.dtype, {order.count}, room, pages_);
+    TakePages(room, tensor.bytes());
+    order.fill(tensor);
+    DropPages(order.weight.raw(), order.weight.bytes());
+  }
+  *order.made = std::move(tensor);
+  if (path_.empty()) return;
+  std::lock_guard lock(mutex_);
+  by_file_key_[file_key] = order.made;
+  unsaved_ = unsaved_ || is_new;
+}
+
+WeightCache::Team::Team(WeightCache& cache) : cache_(cache) {
+  std::lock_guard lock(cache_.mutex_);
+  cache_.collecting_ = std::this_thread::get_id();
+}
+
+WeightCache::Team::~Team() {
+  std::lock_guard lock(cache_.mutex_);
+  cache_.collecting_ = {};
+  cache_.waiting_.clear();
+}
+
+void WeightCache::Team::Finish(ThreadPool* pool) {
+  std::vector<std::shared_ptr<Order>> orders;
+  {
+    std::lock_guard lock(cache_.mutex_);
+    orders.swap(cache_.waiting_);
+  }
+  // The largest first, so that no thread is left with one at the end; else in the order of the file, mostly.
+  std::stable_partition(orders.begin(), orders.end(),
+                        [](const auto& order) { return order->weight.bytes() >= kLarge; });
+  auto carry = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) cache_.Carry(*orders[static_cast<size_t>(i)]);
+  };
+  const auto count = static_cast<int64_t>(orders.size());
+  if (pool) return pool->ParallelFor(count, 1, carry);
+  carry(0, count);
 }
 
 void WeightCache::UseFile(const std::string& path, const std::string& origin) {

@@ -3,12 +3,16 @@
 // it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <unordered_map>
+#include <vector>
 
-#include "base/function_ref.h"
+#include "base/pages.h"
+#include "base/thread_pool.h"
 #include "engine/weight_file.h"
 #include "tensor/tensor.h"
 
@@ -29,9 +33,25 @@ class WeightCache {
     return std::static_pointer_cast<const T>(entry.held);
   }
 
-  // The same for `count` elements that `fill` writes from end to end; these can be kept in a file.
+  // The same for `count` elements that `fill` writes from end to end; these can be kept in a file. While a Team is at
+  // work the tensor may be undefined until the team is done: `fill` holds all that it reads.
+  using Fill = std::function<void(Tensor&)>;
   std::shared_ptr<const Tensor> GetTensor(const Tensor& weight, const std::string& form, DType dtype, int64_t count,
-                                          FunctionRef<void(Tensor&)> fill);
+                                          Fill fill);
+
+  // Collects what one thread asks for, to be made by all threads of a pool together.
+  class Team {
+   public:
+    explicit Team(WeightCache& cache);
+    ~Team();
+    Team(const Team&) = delete;
+    Team& operator=(const Team&) = delete;
+    // Everything that was asked for is there when this returns. Null: the calling thread makes it.
+    void Finish(ThreadPool* pool);
+
+   private:
+    WeightCache& cache_;
+  };
 
   // From now on tensors are looked for in this file first. `origin` is what the weights belong to.
   void UseFile(const std::string& path, const std::string& origin);
@@ -39,10 +59,23 @@ class WeightCache {
   void Save();
 
  private:
+  // A tensor to be made, by whoever comes first.
+  struct Order {
+    Tensor weight;
+    std::string form;
+    DType dtype;
+    int64_t count;
+    Fill fill;
+    std::shared_ptr<Tensor> made;
+    std::once_flag once;
+  };
   struct Entry {
     Tensor weight;  // kept, so that its address stands for it alone
     std::shared_ptr<const void> held;
+    std::shared_ptr<Order> order;  // null for what was made at once
   };
+  void Carry(Order& order);
+  void Make(Order& order);
   static std::string KeyInMemory(const Tensor& weight, const std::string& form) {
     return Cat(form, "@", reinterpret_cast<uintptr_t>(weight.raw()), weight.shape());
   }
@@ -50,8 +83,11 @@ class WeightCache {
 
   std::mutex mutex_;
   std::unordered_map<std::string, Entry> made_;
+  const std::shared_ptr<LargePages> pages_ = std::make_shared<LargePages>();
+  std::thread::id collecting_;  // the thread whose orders wait for its team
+  std::vector<std::shared_ptr<Order>> waiting_;
 
-  std::string path_, about_;  // empty: no file
+  std::string path_, about_;  // empty: no file; set before the first order
   std::shared_ptr<WeightFile> file_;
   std::unordered_map<std::string, std::shared_ptr<const Tensor>> by_file_key_;
   bool unsaved_ = false;

@@ -1,6 +1,8 @@
 """Sessions: what goes in, what comes out, and what is said when it is wrong."""
 
+import os
 import pathlib
+import tempfile
 
 from support import *
 
@@ -279,6 +281,21 @@ class Options(Case):
         np.testing.assert_array_equal(exact[0], np.einsum("chwij,fcij->fhw", windows, w.astype(np.int64)))
         fast, = ferry.InferenceSession(model).run(None, {"x": x})
         self.assertGreater(np.abs(fast - exact).max(), 0)
+
+    def test_packed_weights_are_kept(self):
+        x = np.random.default_rng(1).standard_normal((4, 10)).astype(np.float32)
+        expected, = ferry.InferenceSession(SIMPLE_NET).run(None, {"x": x})
+        with tempfile.TemporaryDirectory() as folder:
+            options = ferry.SessionOptions()
+            options.add_session_config_entry("ferry.cache", os.path.join(folder, "packed"))
+            made = None
+            for _ in range(2):
+                session = ferry.InferenceSession(SIMPLE_NET, options)
+                np.testing.assert_array_equal(session.run(None, {"x": x})[0], expected)
+                file, = os.scandir(os.path.join(folder, "packed"))
+                self.assertIn(made, (None, file.stat().st_mtime_ns))
+                made = file.stat().st_mtime_ns
+                del session
 
     def test_what_has_meaning(self):
         options = ferry.SessionOptions()

@@ -9,6 +9,7 @@ class Options:
     optimize: bool
     exact: bool
     tune: str
+    cache: str
     max_iterations: int
     free_dimensions: dict[str, int]
     def set_initializer(self, name: str, value: Value) -> None: ...

@@ -133,12 +133,13 @@ class SessionOptions:
         """Remembered, without effect: these settings are onnxruntime's own, except Ferry's.
 
         "ferry.exact" = "1" allows only algorithms that add up products as the operators' texts do (no Winograd);
-        "ferry.tune" names a file that remembers which algorithms were fastest here ("none": timed, not remembered).
+        "ferry.tune" names a file that remembers which algorithms were fastest here ("none": timed, not remembered);
+        "ferry.cache" names a folder for packed weights, which the next start maps instead of packing them again.
         """
         if key.startswith("ferry."):
-            if key != "ferry.tune" and (key != "ferry.exact" or value not in ("0", "1")):
-                raise InvalidArgument(f"Ferry has no session setting '{key}' = '{value}'; it has ferry.exact = 0 or 1 "
-                                      "and ferry.tune = FILE")
+            if key not in ("ferry.tune", "ferry.cache") and (key != "ferry.exact" or value not in ("0", "1")):
+                raise InvalidArgument(f"Ferry has no session setting '{key}' = '{value}'; it has ferry.exact = 0 or 1, "
+                                      "ferry.tune = FILE and ferry.cache = FOLDER")
         else:
             warn_once("config " + key, f"the session setting '{key}' is onnxruntime's own and has no effect in Ferry")
         self._config[key] = value
@@ -173,6 +174,7 @@ class SessionOptions:
         native.optimize = self._level != GraphOptimizationLevel.ORT_DISABLE_ALL
         native.exact = self._config.get("ferry.exact") == "1"
         native.tune = self._config.get("ferry.tune", "")
+        native.cache = self._config.get("ferry.cache", "")
         native.free_dimensions = self._free_dimensions
         for name, value in self._initializers.items():
             native.set_initializer(name, value._native)

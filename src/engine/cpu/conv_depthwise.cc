@@ -62,7 +62,7 @@ class Depthwise final : public ConvAlgorithm {
 
 std::unique_ptr<ConvAlgorithm> MakeDepthwiseConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
   int64_t channels = plan.conv.channels, taps = plan.conv.counts.taps;
-  auto turned = cache.GetTensor(weight, "depthwise taps", DType::kFloat, taps * channels, [&](Tensor& made) {
+  auto turned = cache.GetTensor(weight, "depthwise taps", DType::kFloat, taps * channels, [=](Tensor& made) {
     for (int64_t c = 0; c < channels; ++c)
       for (int64_t tap = 0; tap < taps; ++tap)
         made.MutableData<float>()[tap * channels + c] = weight.Data<float>()[c * taps + tap];
@@ -79,9 +79,10 @@ bool FitsGrouped(const ImageConvPlan& plan) {
 
 std::unique_ptr<ConvAlgorithm> MakeGroupedConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
   std::string form = Cat("taps of ", plan.conv.groups, " groups");
-  auto packed = cache.GetTensor(weight, form, DType::kFloat, weight.size(), [&](Tensor& made) {
-    PackGrouped(weight.Data<float>(), ImageOf(plan), made.MutableData<float>());
-  });
+  auto packed =
+      cache.GetTensor(weight, form, DType::kFloat, weight.size(), [weight, image = ImageOf(plan)](Tensor& made) {
+        PackGrouped(weight.Data<float>(), image, made.MutableData<float>());
+      });
   return std::make_unique<Depthwise>(std::move(packed), plan.conv, BestImageKernels().grouped);
 }
 

@@ -397,7 +397,7 @@ std::unique_ptr<ConvAlgorithm> MakeGemmConv(const Tensor& weight, const ImageCon
   std::vector<TapChunk> chunks = CutTaps(conv, MergesTaps(plan) || conv.groups > 1);
   form += Cat(" in ", chunks.size(), " chunks");
   int64_t size = conv.groups * PackedSize(conv.depth(), conv.group_features);
-  auto panels = cache.GetTensor(weight, form, DType::kFloat, size, [&](Tensor& made) {
+  auto panels = cache.GetTensor(weight, form, DType::kFloat, size, [weight, conv, taps, chunks](Tensor& made) {
     PackWeights(weight, conv, taps, chunks, made.MutableData<float>());
   });
   return std::make_unique<GemmConv>(std::move(panels), std::move(chunks), std::move(trimmed));

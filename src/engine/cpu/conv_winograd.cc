@@ -137,10 +137,11 @@ bool FitsWinograd(const ImageConvPlan& plan) {
 std::unique_ptr<ConvAlgorithm> MakeWinogradConv(const Tensor& weight, const ImageConvPlan& plan, int outputs,
                                                 WeightCache& cache) {
   const WinogradKernels& kernels = outputs == 4 ? *BestImageKernels().winograd4 : *BestImageKernels().winograd2;
-  auto weights =
-      cache.GetTensor(weight, Cat("Winograd ", outputs), DType::kFloat,
-                      kernels.positions * PackedSize(plan.conv.channels, plan.conv.features),
-                      [&](Tensor& made) { TransformWeights(weight, plan.conv, kernels, made.MutableData<float>()); });
+  auto transform = [weight, conv = plan.conv, &kernels](Tensor& made) {
+    TransformWeights(weight, conv, kernels, made.MutableData<float>());
+  };
+  auto weights = cache.GetTensor(weight, Cat("Winograd ", outputs), DType::kFloat,
+                                 kernels.positions * PackedSize(plan.conv.channels, plan.conv.features), transform);
   return std::make_unique<Winograd>(std::move(weights), kernels, plan.conv.channels);
 }
 

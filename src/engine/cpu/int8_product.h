@@ -3,42 +3,11 @@
 
 #include <vector>
 
+#include "engine/cpu/pack_int8.h"
 #include "engine/provider.h"
-#include "kernels/int8_gemm.h"
 #include "ops/support/quantized_step.h"
 
 namespace ferry {
-
-// Weights of one or several groups: w(group, n, k) without zero points.
-struct Int8Weights {
-  int64_t groups = 1, depth = 0, columns = 0;  // columns of a group
-  Tensor panels;                               // of every group
-  std::vector<int32_t> sums;                   // of every column of every group
-
-  const int8_t* GroupPanels(int64_t group) const {
-    return panels.Data<int8_t>() + group * PackedInt8Size(depth, columns);
-  }
-};
-
-template <class At>
-Int8Weights PackInt8(int64_t groups, int64_t depth, int64_t columns, const At& at) {
-  Int8Weights packed{groups, depth, columns, {}, {}};
-  int64_t size = PackedInt8Size(depth, columns), unit = BestInt8Kernels().depth_unit;
-  packed.panels = Tensor::Zeros(DType::kInt8, {groups * size});
-  packed.sums.resize(static_cast<size_t>(groups * columns));
-  for (int64_t group = 0; group < groups; ++group)
-    for (int64_t n = 0; n < columns; ++n) {
-      int8_t* column = packed.panels.MutableData<int8_t>() + group * size + PackedInt8Index(depth, 0, n);
-      uint32_t sum = 0;
-      for (int64_t k = 0; k < depth; ++k) {
-        int8_t weight = at(group, n, k);
-        column[k / unit * unit * kInt8PanelWidth + k % unit] = weight;
-        sum += static_cast<uint32_t>(int32_t{weight});
-      }
-      packed.sums[static_cast<size_t>(group * columns + n)] = static_cast<int32_t>(sum);
-    }
-  return packed;
-}
 
 // What becomes of sums over bytes of `x_type` whose zero point and bias are not taken off yet.
 class Int8Finish {

@@ -83,11 +83,12 @@ std::unique_ptr<Kernel> MakeMatMulKernel(const KernelRequest& request) {
     return nullptr;
   bool transposed = fused && request.node.Int("transB", 0) != 0;
   int64_t depth = weight->dim(transposed ? 1 : 0), columns = weight->dim(transposed ? 0 : 1);
+  auto pack = [from = *weight, depth, columns, transposed](Tensor& made) {
+    PackMatrix(from.Data<float>(), depth, columns, transposed ? 1 : columns, transposed ? depth : 1,
+               made.MutableData<float>());
+  };
   auto packed = request.weights.GetTensor(*weight, transposed ? "panels of transpose" : "panels", DType::kFloat,
-                                          PackedSize(depth, columns), [&](Tensor& made) {
-                                            PackMatrix(weight->Data<float>(), depth, columns, transposed ? 1 : columns,
-                                                       transposed ? depth : 1, made.MutableData<float>());
-                                          });
+                                          PackedSize(depth, columns), pack);
   return std::make_unique<PackedMatMul>(std::move(packed), depth, columns,
                                         fused ? ActivationOf(request.node) : Activation{});
 }

@@ -77,9 +77,9 @@ std::unique_ptr<Kernel> MakeQuantizedMatMul(const KernelRequest& request) {
   if (factor.size() != columns || (bias && bias->size() != columns)) return nullptr;
   auto packed = request.weights.Get<Int8Weights>(weight, turned ? "8-bit panels, turned" : "8-bit panels", [&] {
     const int8_t* from = weight.Data<int8_t>();
-    Int8Weights made = PackInt8(1, depth, columns, [&](int64_t, int64_t n, int64_t k) {
-      return from[turned ? n * depth + k : k * columns + n];
-    });
+    Int8Weights made =
+        turned ? PackInt8Lines(1, depth, columns, [&](int64_t, int64_t n) { return from + n * depth; })
+               : PackInt8Rows(reinterpret_cast<const uint8_t*>(from), depth, columns, 0);
     DropPages(weight.raw(), weight.bytes());
     return made;
   });
@@ -190,11 +190,7 @@ std::unique_ptr<Kernel> MakeIntegerMatMul(const KernelRequest& request) {
   uint8_t flip = weight->dtype() == DType::kUInt8 ? kSignFlip : uint8_t{0};
   for (int32_t& value : zeros) value -= flip;
   auto packed = request.weights.Get<Int8Weights>(*weight, "8-bit panels", [&] {
-    const uint8_t* from = BytesOf(*weight);
-    int64_t columns = weight->dim(1);
-    Int8Weights made = PackInt8(1, weight->dim(0), columns, [&](int64_t, int64_t n, int64_t k) {
-      return static_cast<int8_t>(from[k * columns + n] ^ flip);
-    });
+    Int8Weights made = PackInt8Rows(BytesOf(*weight), weight->dim(0), weight->dim(1), flip);
     DropPages(weight->raw(), weight->bytes());
     return made;
   });

@@ -270,11 +270,15 @@ DepthwiseWeights TurnTaps(const Tensor& weight, const ConvPlan& conv) {
 Int8Weights PackConv(const Tensor& weight, const ConvPlan& conv) {
   const int8_t* from = weight.Data<int8_t>();
   int64_t taps = conv.counts.taps, channels = conv.group_channels;
-  // In packed order a tap's channels lie together.
-  Int8Weights packed =
-      PackInt8(conv.groups, conv.depth(), conv.group_features, [&](int64_t group, int64_t n, int64_t k) {
-        return from[((group * conv.group_features + n) * channels + k % channels) * taps + k / channels];
-      });
+  std::vector<int8_t> turned(static_cast<size_t>(taps > 1 ? conv.depth() : 0));
+  Int8Weights packed = PackInt8Lines(conv.groups, conv.depth(), conv.group_features, [&](int64_t group, int64_t n) {
+    const int8_t* line = from + (group * conv.group_features + n) * conv.depth();
+    if (taps == 1) return line;
+    // In packed order a tap's channels lie together.
+    for (int64_t tap = 0; tap < taps; ++tap)
+      for (int64_t c = 0; c < channels; ++c) turned[static_cast<size_t>(tap * channels + c)] = line[c * taps + tap];
+    return static_cast<const int8_t*>(turned.data());
+  });
   DropPages(weight.raw(), weight.bytes());
   return packed;
 }

@@ -136,5 +136,19 @@ TEST(Rules, NumbersThatCannotBeAreRefused) {
                Error);
 }
 
+TEST(Rules, AdaptivePoolsNeedWindowsThatExist) {
+  Tensor image = Floats(std::vector<float>(16, 1.0f), {1, 1, 4, 4}), empty(DType::kFloat, {1, 1, 0, 4});
+  for (const char* pool : {"aten.adaptive_max_pool2d.default", "aten.adaptive_avg_pool2d.default"}) {
+    auto pooled = [&](const Tensor& from, int64_t size) {
+      return LowerAndRun(pool, {{"self", from}, {"output_size", Ints({size, size})}})[0].shape();
+    };
+    EXPECT_EQ(pooled(image, 3), (Shape{1, 1, 3, 3})) << pool;
+    EXPECT_EQ(pooled(image, 0), (Shape{1, 1, 0, 0})) << pool;
+    EXPECT_THROW(pooled(image, -3), Error) << pool;
+    EXPECT_THROW(pooled(image, int64_t{1} << 40), Error) << pool;
+    EXPECT_THROW(pooled(empty, 3), Error) << pool;
+  }
+}
+
 }  // namespace
 }  // namespace ferry::torch

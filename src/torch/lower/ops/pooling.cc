@@ -166,8 +166,14 @@ Stretch AdaptiveStretch(int64_t i, int64_t size, int64_t count) {
   return {i * size / count, ((i + 1) * size + count - 1) / count};
 }
 
+// Where windows have to be written down one by one, there is an end to their number.
+void RequireFewPositions(Call& c, double positions) {
+  if (positions > (1 << 24)) c.Unsupported("an adaptive pool whose windows have ", positions, " positions");
+}
+
 // Means along one axis as a product with a matrix of weights.
 Operand AverageAlong(Call& c, const Operand& x, int64_t axis, int64_t size, int64_t count) {
+  RequireFewPositions(c, static_cast<double>(size) * static_cast<double>(count));
   std::vector<double> weights(static_cast<size_t>(size * count));
   for (int64_t i = 0; i < count; ++i) {
     Stretch s = AdaptiveStretch(i, size, count);
@@ -195,22 +201,34 @@ std::vector<int64_t> AdaptiveCounts(Call& c, const Operand& x, size_t axes) {
   return counts;
 }
 
+// The sizes that an adaptive pool starts from.
+std::vector<int64_t> AdaptiveSizes(Call& c, const Operand& x, const std::vector<int64_t>& counts) {
+  std::vector<int64_t> sizes;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    Dim size = x.dim(static_cast<int64_t>(x.rank() - counts.size() + i));
+    if (!size.known()) c.Unsupported("an adaptive pool to size ", counts[i], " needs to know the size it starts from");
+    if (*size.value < 1 || counts[i] < 0)
+      c.Unsupported("there is no adaptive pool from size ", *size.value, " to size ", counts[i]);
+    sizes.push_back(*size.value);
+  }
+  return sizes;
+}
+
 Operand AdaptiveAverageOf(Call& c, const Operand& x, size_t axes) {
   std::vector<int64_t> counts = AdaptiveCounts(c, x, axes), kernel;
   if (std::all_of(counts.begin(), counts.end(), [](int64_t n) { return n == 1; }) && x.rank() == axes + 2)
     return c.b.Widened("GlobalAveragePool", {x});
+  std::vector<int64_t> sizes = AdaptiveSizes(c, x, counts);
   bool even = true;
   for (size_t i = 0; i < axes; ++i) {
-    Dim size = x.dim(static_cast<int64_t>(x.rank() - axes + i));
-    if (!size.known()) c.Unsupported("an adaptive pool to size ", counts[i], " needs to know the size it starts from");
-    even = even && counts[i] > 0 && *size.value % counts[i] == 0;
-    kernel.push_back(even ? *size.value / counts[i] : 0);
+    even = even && counts[i] > 0 && sizes[i] % counts[i] == 0;
+    kernel.push_back(even ? sizes[i] / counts[i] : 0);
   }
   if (even) return c.b.Widened("AveragePool", {x}, {{"kernel_shape", kernel}, {"strides", kernel}});
   Operand y = x;
   for (size_t i = 0; i < axes; ++i) {
     auto axis = static_cast<int64_t>(x.rank() - axes + i);
-    if (counts[i] != *x.dim(axis).value) y = AverageAlong(c, y, axis, *x.dim(axis).value, counts[i]);
+    if (counts[i] != sizes[i]) y = AverageAlong(c, y, axis, sizes[i], counts[i]);
   }
   return y;
 }
@@ -242,12 +260,10 @@ std::vector<std::vector<int64_t>> AdaptiveWindows(const std::vector<int64_t>& si
 
 Operands AdaptiveMaxOf(Call& c, const Operand& x, size_t axes) {
   Builder& b = c.b;
-  std::vector<int64_t> counts = AdaptiveCounts(c, x, axes), sizes, table;
-  for (size_t i = 0; i < axes; ++i) {
-    Dim size = x.dim(static_cast<int64_t>(x.rank() - axes + i));
-    if (!size.known()) c.Unsupported("an adaptive pool to size ", counts[i], " needs to know the size it starts from");
-    sizes.push_back(*size.value);
-  }
+  std::vector<int64_t> counts = AdaptiveCounts(c, x, axes), sizes = AdaptiveSizes(c, x, counts), table;
+  double covered = 1;
+  for (size_t i = 0; i < axes; ++i) covered *= static_cast<double>(sizes[i]) + static_cast<double>(counts[i]);
+  RequireFewPositions(c, covered);
   std::vector<std::vector<int64_t>> windows = AdaptiveWindows(sizes, counts);
   auto count = static_cast<int64_t>(windows.size()),
        length = static_cast<int64_t>(windows.empty() ? 1 : windows[0].size());

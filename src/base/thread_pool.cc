@@ -17,6 +17,28 @@ namespace {
 // More pieces than threads even out uneven work without costing much.
 constexpr int64_t kMostPieces = 64;
 
+// Pieces of [0, count) of nearly the same length. Their number is even where the grain allows a choice: a half of one
+// loop then is the same half of the next, and two threads have as much to do.
+class Cuts {
+ public:
+  Cuts(int64_t count, int64_t grain)
+      : count_(count), unit_(grain >= kLine && grain % kLine == 0 ? kLine : 1), units_((count + unit_ - 1) / unit_) {
+    pieces_ = std::clamp<int64_t>(units_ / std::max<int64_t>(1, grain / unit_), 1, kMostPieces);
+    if (pieces_ > 1 && pieces_ < units_) pieces_ &= ~int64_t{1};
+  }
+
+  int64_t pieces() const { return pieces_; }
+  int64_t Begin(int64_t piece) const {
+    const int64_t whole = units_ / pieces_, rest = units_ % pieces_;
+    return std::min(count_, unit_ * (whole * piece + rest * piece / pieces_));
+  }
+
+ private:
+  static constexpr int64_t kLine = 64;  // elements that share no cache line with others, nor bytes where they are bits
+
+  int64_t count_, unit_, units_, pieces_;
+};
+
 using Clock = std::chrono::steady_clock;
 
 // The steps of a network follow each other within microseconds, and waking a thread takes longer than many a step: a
@@ -88,13 +110,13 @@ class Stretch {
 
 class Loop {
  public:
-  Loop(FunctionRef<void(int64_t, int64_t)> body, int64_t count, int64_t piece, int64_t pieces, int threads)
-      : body_(body), count_(count), piece_(piece), pieces_(pieces), stretch_count_(std::min<int64_t>(pieces, threads)) {
+  Loop(FunctionRef<void(int64_t, int64_t)> body, const Cuts& cuts, int threads)
+      : body_(body), cuts_(cuts), stretch_count_(std::min<int64_t>(pieces(), threads)) {
     for (int64_t i = 0; i < stretch_count_; ++i)
-      stretches_[i].Set(pieces * i / stretch_count_, pieces * (i + 1) / stretch_count_);
+      stretches_[i].Set(pieces() * i / stretch_count_, pieces() * (i + 1) / stretch_count_);
   }
 
-  int64_t pieces() const { return pieces_; }
+  int64_t pieces() const { return cuts_.pieces(); }
 
   void Work(int thread) {
     const int64_t own = thread % stretch_count_;
@@ -111,14 +133,15 @@ class Loop {
   void RunPiece(int64_t index) {
     if (failed_.load(std::memory_order_relaxed)) return;
     try {
-      body_(index * piece_, std::min(count_, (index + 1) * piece_));
+      body_(cuts_.Begin(index), cuts_.Begin(index + 1));
     } catch (...) {
       if (!failed_.exchange(true)) failure_ = std::current_exception();
     }
   }
 
   const FunctionRef<void(int64_t, int64_t)> body_;
-  const int64_t count_, piece_, pieces_, stretch_count_;
+  const Cuts cuts_;
+  const int64_t stretch_count_;
   std::atomic<bool> failed_{false};
   std::exception_ptr failure_;
   Stretch stretches_[kMostPieces];
@@ -274,13 +297,12 @@ int ThreadPool::threads() const { return team_->size; }
 
 void ThreadPool::ParallelFor(int64_t count, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
   if (count <= 0) return;
-  int64_t piece = std::max<int64_t>({1, grain, (count + kMostPieces - 1) / kMostPieces});
-  int64_t pieces = (count + piece - 1) / piece;
-  if (pieces > 1 && team_->size > 1) {
-    Loop loop(body, count, piece, pieces, team_->size);
+  const Cuts cuts(count, grain);
+  if (cuts.pieces() > 1 && team_->size > 1) {
+    Loop loop(body, cuts, team_->size);
     if (team_->Current().Run(loop)) return loop.Rethrow();
   }
-  for (int64_t i = 0; i < pieces; ++i) body(i * piece, std::min(count, (i + 1) * piece));
+  for (int64_t i = 0; i < cuts.pieces(); ++i) body(cuts.Begin(i), cuts.Begin(i + 1));
 }
 
 }  // namespace ferry

@@ -1,5 +1,8 @@
 // ImageMaxPool (of floats or bytes), ImageAveragePool and ImageMean (of floats) over channels-last images; made by
 // passes/channels_last.
+#include <algorithm>
+#include <vector>
+
 #include "kernels/image.h"
 #include "kernels/int8_image.h"
 #include "ops/operator.h"
@@ -81,19 +84,31 @@ void ComputeImageMean(OpContext& context) {
     for (size_t axis = 1; axis + 1 < x.rank(); ++axis) shape.push_back(1);
   shape.push_back(channels);
   float* y = context.Output(0, DType::kFloat, shape).MutableData<float>();
-  // Threads share channels in pieces of whole cache lines.
-  constexpr int64_t kPiece = 16;
-  int64_t pieces = (channels + kPiece - 1) / kPiece;
-  int64_t grain = 1 + kPieceWork / std::max<int64_t>(1, pixels * kPiece);
-  context.ParallelFor(batch * pieces, grain, [&](int64_t begin, int64_t end) {
-    while (begin < end) {
-      int64_t image = begin / pieces, piece = begin % pieces, last = std::min(pieces, piece + end - begin);
-      int64_t first = piece * kPiece, count = std::min(channels, last * kPiece) - first;
-      BestImageKernels().scaled_row_sum(x.Data<float>() + image * pixels * channels + first, pixels, channels, count,
-                                        1.0f / static_cast<float>(pixels), y + image * channels + first);
-      begin += last - piece;
+  // Parts of an image are added up by the threads that wrote them. Their number decides the rounding and must not depend
+  // on how many threads there are.
+  constexpr int64_t kMostParts = 16;
+  int64_t parts = std::clamp<int64_t>(pixels * channels / kPieceWork, 1, kMostParts);
+  const float* from = x.Data<float>();
+  auto add = [&](const float* rows, int64_t count, float scale, float* to) {
+    BestImageKernels().scaled_row_sum(rows, count, channels, channels, scale, to);
+  };
+  float scale = 1.0f / static_cast<float>(pixels);
+  thread_local std::vector<float> sums_of_parts;
+  if (parts > 1) sums_of_parts.resize(static_cast<size_t>(batch * parts * channels));
+  float* sums = sums_of_parts.data();  // the caller's, for all threads
+  int64_t grain = 1 + kPieceWork / std::max<int64_t>(1, pixels * channels / parts) / 2;
+  context.ParallelFor(batch * parts, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t item = begin; item < end; ++item) {
+      int64_t first = pixels * (item % parts) / parts, last = pixels * (item % parts + 1) / parts;
+      const float* rows = from + (item / parts * pixels + first) * channels;
+      if (parts == 1)
+        add(rows, last - first, scale, y + item * channels);
+      else
+        add(rows, last - first, 1.0f, sums + item * channels);
     }
   });
+  for (int64_t image = 0; parts > 1 && image < batch; ++image)
+    add(sums + image * parts * channels, parts, scale, y + image * channels);
 }
 
 void InferImageMean(InferContext& context) {

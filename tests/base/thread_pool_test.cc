@@ -42,6 +42,21 @@ TEST(ThreadPool, CutsDoNotDependOnThreads) {
   EXPECT_EQ(cuts(1), cuts(7));
 }
 
+TEST(ThreadPool, CutsAreEvenAndInWholeLines) {
+  auto begins = [](int64_t count, int64_t grain) {
+    ThreadPool pool(1);
+    std::vector<int64_t> found;
+    pool.ParallelFor(count, grain, [&](int64_t begin, int64_t) { found.push_back(begin); });
+    return found;
+  };
+  using List = std::vector<int64_t>;
+  EXPECT_EQ(begins(3, 2), List({0}));
+  EXPECT_EQ(begins(3, 1), List({0, 1, 2}));
+  EXPECT_EQ(begins(14, 4), List({0, 7}));  // not 4, 4, 4 and 2: one thread would have more to do
+  EXPECT_EQ(begins(196, 18)[5], 98);
+  for (int64_t begin : begins(100000, 640)) EXPECT_EQ(begin % 64, 0);
+}
+
 TEST(ThreadPool, LoopsFollowEachOtherClosely) {
   ThreadPool pool(3);
   std::atomic<int64_t> sum{0};

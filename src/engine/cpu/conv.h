@@ -42,7 +42,4 @@ inline int64_t EvenBlocks(int64_t tiles, int64_t most, int64_t threads) {
   return blocks > 1 && even <= tiles ? even : blocks;
 }
 
-// Pieces of this many multiply-adds keep every thread busy for some ten microseconds.
-inline constexpr int64_t kConvPieceWork = 1 << 20;
-
 }  // namespace ferry

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "engine/cpu/conv.h"
+#include "engine/cpu/cuts.h"
 #include "engine/cpu/scratch.h"
 #include "kernels/image.h"
 
@@ -36,7 +37,9 @@ class Depthwise final : public ConvAlgorithm {
     image.zeros = zeros_.data();
     image.activation = call.activation;
     int64_t rows = call.plan.axes[1].output, row_work = image.out_width * conv.features * conv.depth();
-    int64_t grain = std::max<int64_t>(1, kConvPieceWork / 16 / std::max<int64_t>(1, row_work));
+    // Rows that follow each other read the same pixels: no more pieces than even out the work.
+    int64_t grain = std::max<int64_t>({1, kPieceWork / 16 / std::max<int64_t>(1, row_work),
+                                       conv.batch * rows / (4 * call.threads())});
     call.context.ParallelFor(conv.batch * rows, grain, [&](int64_t begin, int64_t end) {
       const float** columns = ThreadScratch<const float*>(ScratchUse::kRowPointers, DepthwiseColumns(image));
       while (begin < end) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/cpu/conv.h"
+#include "engine/cpu/cuts.h"
 #include "engine/cpu/scratch.h"
 #include "kernels/image.h"
 #include "kernels/packed_gemm.h"
@@ -200,11 +201,11 @@ class GemmConv final : public ConvAlgorithm {
     int64_t units = conv.groups > 1 ? conv.groups : (conv.features + kPanelWidth - 1) / kPanelWidth;
     int64_t threads = call.threads(), tile_rows = kernels_.best_rows, tiles = (rows + tile_rows - 1) / tile_rows;
     int64_t row_blocks = EvenBlocks(tiles, 9, threads), parts = 1;
-    int64_t wanted = 4 * threads, work = rows * conv.depth() * conv.features;
+    int64_t wanted = 4 * threads, work = WorkOf(rows, conv.depth(), conv.features);
     if (threads > 1 && row_blocks < wanted)
       parts = std::clamp<int64_t>((wanted + row_blocks - 1) / row_blocks, 1, units);
     int64_t items = row_blocks * parts;
-    int64_t grain = std::max<int64_t>(1, items * (kConvPieceWork / 4) / std::max<int64_t>(1, work));
+    int64_t grain = std::max<int64_t>(1, items * (kPieceWork / 4) / work);
     call.context.ParallelFor(items, grain, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
         int64_t block = item / parts, part = item % parts;

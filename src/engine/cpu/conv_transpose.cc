@@ -6,6 +6,7 @@
 
 #include "base/mapped_file.h"
 #include "engine/cpu/conv.h"
+#include "engine/cpu/cuts.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/scratch.h"
 #include "kernels/image.h"
@@ -214,7 +215,7 @@ class ImageConvTranspose final : public Kernel {
     if (y.size() == 0) return;
     Call call(prepared, x.Data<float>(), zeros_.Data<float>(), epilogue, y.MutableData<float>());
     int64_t work = y.size() / call.rows() * plan.group_channels * plan.counts.taps / prepared.axes[2].stride;
-    context.ParallelFor(call.rows(), 1 + kConvPieceWork / std::max<int64_t>(1, work), [&](int64_t first, int64_t last) {
+    context.ParallelFor(call.rows(), 1 + kPieceWork / std::max<int64_t>(1, work), [&](int64_t first, int64_t last) {
       for (int64_t row = first; row < last; ++row) call.RunRow(row);
     });
   }

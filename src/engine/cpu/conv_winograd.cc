@@ -35,7 +35,7 @@ class Winograd final : public ConvAlgorithm {
     int64_t panels = (conv.features + kPanelWidth - 1) / kPanelWidth,
             blocks = TileBlocks(conv, grid.tiles, call.threads());
     // Few tiles: threads share the columns, each with its own transformed input.
-    int64_t chunks = blocks > 1 || call.threads() == 1 ? 1 : std::clamp<int64_t>(panels / 2, 1, 2 * call.threads());
+    int64_t chunks = blocks > 1 ? 1 : std::min<int64_t>(panels, call.threads());
     call.context.ParallelFor(blocks * chunks, 1, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
         int64_t block = item / chunks, chunk = item % chunks;

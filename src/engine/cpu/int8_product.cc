@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/cpu/conv.h"
+#include "engine/cpu/cuts.h"
 #include "engine/cpu/scratch.h"
 
 namespace ferry {
@@ -60,7 +61,7 @@ void ForInt8Blocks(const OpContext& context, const Int8Weights& weights, int64_t
   int64_t wanted = 4 * threads, work = rows * weights.depth * weights.columns * weights.groups;
   if (threads > 1 && blocks < wanted) parts = std::clamp<int64_t>((wanted + blocks - 1) / blocks, 1, units);
   int64_t items = blocks * parts;
-  int64_t grain = std::max<int64_t>(1, items * (kConvPieceWork / 2) / std::max<int64_t>(1, work));
+  int64_t grain = std::max<int64_t>(1, items * (kPieceWork / 2) / std::max<int64_t>(1, work));
   context.ParallelFor(items, grain, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       int64_t row = item / parts * block_rows, part = item % parts;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/mapped_file.h"
+#include "engine/cpu/cuts.h"
 #include "engine/cpu/kernels.h"
 #include "kernels/packed_gemm.h"
 #include "kernels/row_kernels.h"
@@ -12,8 +13,6 @@ namespace ferry {
 namespace {
 
 constexpr int64_t kGates = 4;
-// Pieces of this many multiply-adds keep every thread busy for some ten microseconds.
-constexpr int64_t kPieceWork = 1 << 20;
 
 // Panels of a matrix that lies transposed, [columns, depth], one after the other for each direction.
 struct PackedDirections {
@@ -46,8 +45,7 @@ float* Room(size_t count) {
 void Multiply(const OpContext& context, const float* a, int64_t rows, const float* panels, int64_t depth,
               int64_t columns, const GemmEpilogue& epilogue, float* c) {
   int64_t count = (columns + kPanelWidth - 1) / kPanelWidth;
-  int64_t grain = std::max<int64_t>(1, kPieceWork / std::max<int64_t>(1, rows * depth * kPanelWidth));
-  context.ParallelFor(count, grain, [&](int64_t first, int64_t last) {
+  context.ParallelFor(count, PanelsOfPiece(rows, depth), [&](int64_t first, int64_t last) {
     int64_t column = first * kPanelWidth, width = std::min(columns, last * kPanelWidth) - column;
     GemmEpilogue part = epilogue;
     if (part.bias) part.bias += column;

@@ -1,6 +1,7 @@
 // Products with a constant matrix: packed once, shared by all shapes, rows cut among threads.
 #include <algorithm>
 
+#include "engine/cpu/cuts.h"
 #include "engine/cpu/kernels.h"
 #include "engine/weight_cache.h"
 #include "kernels/packed_gemm.h"
@@ -8,9 +9,6 @@
 
 namespace ferry {
 namespace {
-
-// Pieces of this many multiply-adds keep every thread busy for some ten microseconds.
-constexpr int64_t kPieceWork = 1 << 20;
 
 class PackedMatMul final : public Kernel {
  public:
@@ -46,8 +44,7 @@ class PackedMatMul final : public Kernel {
     int64_t panels = (columns_ + kPanelWidth - 1) / kPanelWidth;
     int64_t row_tiles = (rows + kernels.best_rows - 1) / kernels.best_rows;
     if (panels >= row_tiles) {
-      int64_t grain = std::max<int64_t>(1, kPieceWork / std::max<int64_t>(1, rows * depth_ * kPanelWidth));
-      context.ParallelFor(panels, grain, [&](int64_t first, int64_t last) {
+      context.ParallelFor(panels, PanelsOfPiece(rows, depth_), [&](int64_t first, int64_t last) {
         int64_t column = first * kPanelWidth, count = std::min(columns_, last * kPanelWidth) - column;
         GemmEpilogue part = epilogue;
         if (part.bias) part.bias += column;
@@ -55,7 +52,7 @@ class PackedMatMul final : public Kernel {
         kernels.plain(a, depth_, rows, depth_, packed + depth_ * column, count, c + column, columns_, part);
       });
     } else {
-      int64_t grain = std::max<int64_t>(1, kPieceWork / std::max<int64_t>(1, kernels.best_rows * depth_ * columns_));
+      int64_t grain = std::max<int64_t>(1, kPieceWork / WorkOf(kernels.best_rows, depth_, columns_));
       context.ParallelFor(row_tiles, grain, [&](int64_t first, int64_t last) {
         int64_t row = first * kernels.best_rows, count = std::min(rows, last * kernels.best_rows) - row;
         GemmEpilogue part = epilogue;

@@ -5,6 +5,7 @@
 
 #include "base/mapped_file.h"
 #include "engine/cpu/conv.h"
+#include "engine/cpu/cuts.h"
 #include "engine/cpu/int8_product.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/scratch.h"
@@ -213,7 +214,7 @@ class DepthwiseConv8 final : public Algorithm {
     const ConvPlan& conv = plan_.conv;
     int64_t rows = plan_.axes[1].output, width = plan_.axes[2].output;
     int64_t row_work = width * conv.channels * conv.counts.taps;
-    int64_t grain = std::max<int64_t>(1, kConvPieceWork / 16 / std::max<int64_t>(1, row_work));
+    int64_t grain = std::max<int64_t>(1, kPieceWork / 16 / std::max<int64_t>(1, row_work));
     call.context.ParallelFor(conv.batch * rows, grain, [&](int64_t begin, int64_t end) {
       int64_t taps = 2 * weights_->pairs;
       const uint8_t** pointers = ThreadScratch<const uint8_t*>(ScratchUse::kRowPointers, width * taps);

@@ -1,0 +1,24 @@
+// How loops over products are cut among threads.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/packed_gemm.h"
+
+namespace ferry {
+
+// Pieces of this many multiply-adds keep every thread busy for some ten microseconds.
+inline constexpr int64_t kPieceWork = 1 << 20;
+
+// Products of few rows take as long as reading the weights does, which is about as long as multiplying a tile by them.
+inline int64_t WorkOf(int64_t rows, int64_t depth, int64_t columns) {
+  return std::max<int64_t>({1, std::max(rows, BestGemmKernels().best_rows) * depth * columns});
+}
+
+// How many panels of columns make a piece when each is multiplied by all rows.
+inline int64_t PanelsOfPiece(int64_t rows, int64_t depth) {
+  return std::max<int64_t>(1, kPieceWork / WorkOf(rows, depth, kPanelWidth));
+}
+
+}  // namespace ferry

@@ -136,6 +136,26 @@ TEST(Rules, NumbersThatCannotBeAreRefused) {
                Error);
 }
 
+TEST(Rules, WhatIsWrittenOneByOneHasAnEnd) {
+  constexpr int64_t kHuge = int64_t{1} << 40;
+  Tensor row = Floats({1, 2, 3, 4, 5}, {5});
+  auto refuses = [](const char* target, const std::vector<std::pair<std::string, CallArgument>>& args) {
+    EXPECT_THROW(LowerAndRun(target, args), Error) << target;
+  };
+  auto number = [](int64_t value) { return Arg(Scalar(value)); };
+  EXPECT_EQ(LowerAndRun("aten.split.Tensor", {{"self", row}, {"split_size", number(2)}}).size(), 3u);
+  EXPECT_EQ(LowerAndRun("aten.chunk.default", {{"self", row}, {"chunks", number(2)}}).size(), 2u);
+  for (int64_t chunks : {int64_t{0}, int64_t{-1}, kHuge})
+    refuses("aten.chunk.default", {{"self", row}, {"chunks", number(chunks)}});
+  refuses("aten.split.Tensor", {{"self", row}, {"split_size", number(-1)}});
+  refuses("aten.tensor_split.sections", {{"self", row}, {"sections", number(kHuge)}});
+  refuses("aten.diff.default", {{"self", row}, {"n", number(kHuge)}});
+  refuses("aten.vander.default", {{"x", row}, {"N", number(kHuge)}});
+  refuses("aten.fft_fftfreq.default", {{"n", number(kHuge)}, {"d", Arg(Scalar(1.0))}});
+  refuses("aten.tril_indices.default", {{"row", number(kHuge)}, {"col", number(kHuge)}});
+  refuses("aten.linspace.default", {{"start", number(0)}, {"end", number(1)}, {"steps", number(-1)}});
+}
+
 TEST(Rules, AdaptivePoolsNeedWindowsThatExist) {
   Tensor image = Floats(std::vector<float>(16, 1.0f), {1, 1, 4, 4}), empty(DType::kFloat, {1, 1, 0, 4});
   for (const char* pool : {"aten.adaptive_max_pool2d.default", "aten.adaptive_avg_pool2d.default"}) {

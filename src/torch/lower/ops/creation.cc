@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "torch/lower/families.h"
+#include "torch/lower/ops/support.h"
 
 namespace ferry::torch {
 namespace {
@@ -89,12 +90,12 @@ Operand LinspaceOf(Call& c, const Operand& start, const Operand& end, int64_t st
 Result Linspace(Call& c) {
   DType dtype = c.Type(3, FloatingResult(ResultType({c.Any(0), c.Any(1)})));
   DType work = dtype == DType::kDouble || !IsFloating(dtype) ? DType::kDouble : DType::kFloat;
-  return c.b.Cast(LinspaceOf(c, c.As(c.Any(0), work), c.As(c.Any(1), work), c.Int(2)), dtype);
+  return c.b.Cast(LinspaceOf(c, c.As(c.Any(0), work), c.As(c.Any(1), work), c.IntsOf(2, 1, 0)[0]), dtype);
 }
 Result Logspace(Call& c) {
   DType dtype = c.Type(4, FloatingResult(ResultType({c.Any(0), c.Any(1)})));
   DType work = dtype == DType::kDouble || !IsFloating(dtype) ? DType::kDouble : DType::kFloat;
-  Operand exponents = LinspaceOf(c, c.As(c.Any(0), work), c.As(c.Any(1), work), c.Int(2));
+  Operand exponents = LinspaceOf(c, c.As(c.Any(0), work), c.As(c.Any(1), work), c.IntsOf(2, 1, 0)[0]);
   return c.b.Cast(c.b.Pow(c.b.Number(c.Float(3), work), exponents), dtype);
 }
 Operand EyeOf(Call& c, int64_t rows, int64_t columns, DType dtype) {
@@ -102,13 +103,15 @@ Operand EyeOf(Call& c, int64_t rows, int64_t columns, DType dtype) {
           j = c.b.Range(c.b.Int(0), c.b.Int(columns), c.b.Int(1));
   return c.b.Cast(c.b.Equal(i, j), dtype);
 }
-Result Eye(Call& c) { return EyeOf(c, c.Int(0), c.Int(0), c.Type(1, DType::kFloat)); }
-Result EyeRectangle(Call& c) { return EyeOf(c, c.Int(0), c.Int(1), c.Type(2, DType::kFloat)); }
+Result Eye(Call& c) { return EyeOf(c, c.IntsOf(0, 1, 0)[0], c.IntsOf(0, 1, 0)[0], c.Type(1, DType::kFloat)); }
+Result EyeRectangle(Call& c) { return EyeOf(c, c.IntsOf(0, 1, 0)[0], c.IntsOf(1, 1, 0)[0], c.Type(2, DType::kFloat)); }
 
 // Row and column of every place on one side of a diagonal, row by row.
 Result TriangleIndices(Call& c) {
   bool lower = c.op_name() == "tril_indices";
-  int64_t rows = c.Int(0), columns = c.Int(1), offset = c.Int(2);
+  int64_t rows = c.IntsOf(0, 1, 0)[0], columns = c.IntsOf(1, 1, 0)[0];
+  RequireFewPositions(static_cast<double>(rows) * static_cast<double>(columns));
+  int64_t offset = std::clamp(c.Int(2), -rows, columns);
   std::vector<int64_t> i, j;
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t column = 0; column < columns; ++column)

@@ -28,7 +28,9 @@ Result Diff(Call& c) {
   DType dtype = ResultType(values);
   for (Operand& part : parts) part = c.b.Cast(part, dtype);
   x = c.b.Concat(parts, axis);
-  for (int64_t i = 0; i < c.Int(1); ++i) x = StepOf(c, x, axis);
+  int64_t steps = c.Int(1);
+  RequireFewNodes(static_cast<double>(steps));
+  for (int64_t i = 0; i < steps; ++i) x = StepOf(c, x, axis);
   return x;
 }
 
@@ -148,6 +150,7 @@ Result PDist(Call& c) {
   Operand x = c.Tensor(0);
   Dim rows = x.dim(0);
   if (!rows.known()) c.Unsupported("the number of rows is not known");
+  RequireFewPositions(static_cast<double>(*rows.value) * static_cast<double>(*rows.value));
   std::vector<int64_t> first, second;
   for (int64_t i = 0; i < *rows.value; ++i)
     for (int64_t j = i + 1; j < *rows.value; ++j) {
@@ -207,6 +210,7 @@ Result CorrCoef(Call& c) {
   Operand covariance = CovarianceOf(c, x, 1, {}, {});
   Dim rows = covariance.dim(0);
   if (!rows.known()) c.Unsupported("the number of rows is not known");
+  RequireFewPositions(static_cast<double>(*rows.value));
   std::vector<int64_t> diagonal;
   for (int64_t i = 0; i < *rows.value; ++i) diagonal.push_back(i * *rows.value + i);
   Operand deviation = c.b.Sqrt(c.b.Gather(c.b.Reshape(covariance, {-1}), c.b.Ints(diagonal), 0));
@@ -215,6 +219,7 @@ Result CorrCoef(Call& c) {
 }
 // Powers x^0 … x^(n-1), or the other way round.
 Operand VanderOf(Call& c, const Operand& x, int64_t count, bool increasing) {
+  RequireFewPositions(static_cast<double>(count));
   std::vector<double> powers;
   for (int64_t i = 0; i < count; ++i) powers.push_back(static_cast<double>(increasing ? i : count - 1 - i));
   Operand base = IsFloating(x.dtype()) ? x : c.b.Cast(x, DType::kInt64);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "torch/lower/families.h"
+#include "torch/lower/ops/support.h"
 
 namespace ferry::torch {
 namespace {
@@ -99,7 +100,7 @@ class Transform {
 
   Scalar SignalSize(const Operand& half, int64_t axis) {
     Dim size = half.dim(axis);
-    if (size.known()) return Scalar(2 * (*size.value - 1));
+    if (size.known()) return Scalar(CheckedProduct(2, *size.value) - 2);
     Operand computed = b_.Mul(b_.Sub(b_.SizeOf(half, axis), b_.Ints({1})), b_.Ints({2}));
     return Scalar(Scalar::Kind::kInt, computed);
   }
@@ -112,6 +113,7 @@ class Transform {
     }
     int64_t count = size.AsInt(), kept = count / 2 + 1;
     Require(count >= 1, "a signal of ", count, " elements cannot be");
+    RequireFewPositions(static_cast<double>(count));
     Operand used = Sized(half, axis, kept);
     std::vector<int64_t> backwards(static_cast<size_t>(count - kept));
     std::iota(backwards.rbegin(), backwards.rend(), 1);
@@ -277,7 +279,7 @@ Result Shift(Call& c) {
 Result Frequencies(Call& c) {
   int64_t n = c.Int(0);
   bool half = c.op_name() == "fft_rfftfreq";
-  Require(n >= 0 && n <= (int64_t{1} << 28), "frequencies of ", n, " points cannot be made");
+  RequireFewPositions(static_cast<double>(n));
   std::vector<float> values;
   for (int64_t i = 0; i < (half ? n / 2 + 1 : n); ++i) {
     int64_t k = half || i < (n + 1) / 2 ? i : i - n;

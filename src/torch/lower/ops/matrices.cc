@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "torch/lower/ops/loops.h"
+#include "torch/lower/ops/support.h"
 
 namespace ferry::torch {
 namespace {
@@ -212,6 +213,7 @@ Singular SingularOf(Builder& b, const Operand& a) {
   Operand tall = is_wide ? b.SwapAxes(a, -1, -2) : a;
   int64_t columns = KnownSize(tall, -1), even = columns + columns % 2, half = even / 2;
   if (columns == 0) Fail(ErrorCode::kUnsupported, "singular values of empty matrices have no export");
+  RequireFewPositions(static_cast<double>(columns));
   auto pad = [&](const Operand& m) {
     std::vector<int64_t> pads(2 * m.rank());
     pads.back() = 1;

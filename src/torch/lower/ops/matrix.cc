@@ -110,6 +110,8 @@ Result Trace(Call& c) {
   Operand x = c.Tensor(0);
   Dim rows = x.dim(0), columns = x.dim(1);
   if (!rows.known() || !columns.known()) c.Unsupported("the sizes of the matrix are not known");
+  RequireFewPositions(static_cast<double>(std::min(*rows.value, *columns.value)));
+  CheckedProduct(*rows.value, *columns.value);
   std::vector<int64_t> diagonal;
   for (int64_t i = 0; i < std::min(*rows.value, *columns.value); ++i) diagonal.push_back(i * *columns.value + i);
   Operand elements = c.b.Gather(c.b.Reshape(x, {-1}), c.b.Ints(diagonal), 0);
@@ -214,6 +216,7 @@ Result GroupedMm(Call& c) {
   if (!ends && x.rank() == 3 && matrices.rank() == 3) return c.b.Cast(c.b.MatMul(x, matrices), dtype);
   if (!ends || x.rank() != 2 || matrices.rank() != 3 || !matrices.dim(0).known() || *matrices.dim(0).value < 1)
     c.Unsupported("this form of grouped product has no export");
+  RequireFewNodes(static_cast<double>(*matrices.dim(0).value));
   Scalar begin(0);
   Operands parts;
   for (int64_t group = 0; group < *matrices.dim(0).value; ++group) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "torch/lower/families.h"
+#include "torch/lower/ops/support.h"
 
 namespace ferry::torch {
 namespace {
@@ -102,6 +103,7 @@ Result MaxPool(Call& c) {
 // How many elements a window of PyTorch's average counts along one axis.
 std::vector<int64_t> WindowCounts(const Window& window, size_t axis, int64_t size, int64_t windows,
                                   bool count_padding) {
+  RequireFewPositions(static_cast<double>(windows));
   std::vector<int64_t> counts;
   for (int64_t i = 0; i < windows; ++i) {
     int64_t begin = i * window.stride[axis] - window.padding[axis];
@@ -166,14 +168,9 @@ Stretch AdaptiveStretch(int64_t i, int64_t size, int64_t count) {
   return {i * size / count, ((i + 1) * size + count - 1) / count};
 }
 
-// Where windows have to be written down one by one, there is an end to their number.
-void RequireFewPositions(Call& c, double positions) {
-  if (positions > (1 << 24)) c.Unsupported("an adaptive pool whose windows have ", positions, " positions");
-}
-
 // Means along one axis as a product with a matrix of weights.
 Operand AverageAlong(Call& c, const Operand& x, int64_t axis, int64_t size, int64_t count) {
-  RequireFewPositions(c, static_cast<double>(size) * static_cast<double>(count));
+  RequireFewPositions(static_cast<double>(size) * static_cast<double>(count));
   std::vector<double> weights(static_cast<size_t>(size * count));
   for (int64_t i = 0; i < count; ++i) {
     Stretch s = AdaptiveStretch(i, size, count);
@@ -263,7 +260,7 @@ Operands AdaptiveMaxOf(Call& c, const Operand& x, size_t axes) {
   std::vector<int64_t> counts = AdaptiveCounts(c, x, axes), sizes = AdaptiveSizes(c, x, counts), table;
   double covered = 1;
   for (size_t i = 0; i < axes; ++i) covered *= static_cast<double>(sizes[i]) + static_cast<double>(counts[i]);
-  RequireFewPositions(c, covered);
+  RequireFewPositions(covered);
   std::vector<std::vector<int64_t>> windows = AdaptiveWindows(sizes, counts);
   auto count = static_cast<int64_t>(windows.size()),
        length = static_cast<int64_t>(windows.empty() ? 1 : windows[0].size());

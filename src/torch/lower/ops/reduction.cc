@@ -206,7 +206,7 @@ Operand RunningOf(Call& c, Operand x, int64_t axis, double neutral, const Combin
   if (x.rank() == 0) return x;
   Dim size = x.dim(axis);
   if (!size.known()) c.Unsupported("the size of the axis it runs along is not known");
-  for (int64_t shift = 1; shift < *size.value; shift *= 2) {
+  for (int64_t shift = 1; shift<*size.value; shift = shift> * size.value / 2 ? *size.value : 2 * shift) {
     std::vector<Scalar> head = c.b.Sizes(x);
     head[x.Axis(axis)] = Scalar(shift);
     Operand before = c.b.Concat(

@@ -3,6 +3,7 @@
 
 #include "torch/lower/families.h"
 #include "torch/lower/lowerer.h"
+#include "torch/lower/ops/support.h"
 
 namespace ferry::torch {
 namespace {
@@ -64,15 +65,18 @@ Result SplitInto(Call& c, const Operand& x, int64_t axis, const std::vector<int6
 // Pieces of `size`, the last one with what is left.
 Result SplitEvenly(Call& c, const Operand& x, int64_t axis, int64_t size) {
   Dim total = x.dim(axis);
+  Require(size >= 0, "cannot split into pieces of ", size);
   if (total.known()) {
     if (size == 0 || *total.value == 0) return x;
-    std::vector<int64_t> sizes;
-    for (int64_t begin = 0; begin < *total.value; begin += size) sizes.push_back(std::min(size, *total.value - begin));
+    int64_t whole = *total.value / size, rest = *total.value % size;
+    RequireFewNodes(static_cast<double>(whole));
+    std::vector<int64_t> sizes(static_cast<size_t>(whole), size);
+    if (rest > 0) sizes.push_back(rest);
     return SplitInto(c, x, axis, sizes);
   }
   if (c.result_count() == 0) c.Unsupported("an axis whose size is not known is split");
   std::vector<int64_t> cuts;
-  for (size_t i = 1; i < c.result_count(); ++i) cuts.push_back(static_cast<int64_t>(i) * size);
+  for (size_t i = 1; i < c.result_count(); ++i) cuts.push_back(CheckedProduct(static_cast<int64_t>(i), size));
   return CutAt(c, x, axis, cuts);
 }
 Result Split(Call& c) {
@@ -95,10 +99,11 @@ Result SplitWithSizes(Call& c) {
 }
 Result Chunk(Call& c) {
   Operand x = c.Tensor(0);
-  int64_t chunks = c.Int(1), axis = c.Int(2);
+  int64_t chunks = c.PositiveInt(1), axis = c.Int(2);
+  RequireFewNodes(static_cast<double>(chunks));
   Dim total = x.dim(axis);
   if (!total.known()) c.Unsupported("an axis whose size is not known is cut into chunks");
-  int64_t size = (*total.value + chunks - 1) / chunks;
+  int64_t size = *total.value / chunks + (*total.value % chunks != 0);
   if (*total.value == 0) return Operands(static_cast<size_t>(chunks), x);
   return SplitEvenly(c, x, axis, size);
 }
@@ -108,6 +113,7 @@ Result Sections(Call& c, const Operand& x, int64_t sections, int64_t axis) {
   Dim total = x.dim(axis);
   if (!total.known()) c.Unsupported("an axis whose size is not known is split");
   Require(sections > 0, "cannot split into ", sections, " sections");
+  RequireFewNodes(static_cast<double>(sections));
   std::vector<int64_t> sizes;
   for (int64_t i = 0; i < sections; ++i) sizes.push_back(*total.value / sections + (i < *total.value % sections));
   return SplitInto(c, x, axis, sizes);
@@ -156,6 +162,7 @@ Result Unbind(Call& c) {
   int64_t axis = c.Int(1);
   Dim size = x.dim(axis);
   if (!size.known()) c.Unsupported("an axis whose size is not known is unbound");
+  RequireFewNodes(static_cast<double>(*size.value));
   Operands parts;
   for (int64_t i = 0; i < *size.value; ++i) parts.push_back(c.b.Select(x, axis, i));
   return parts;

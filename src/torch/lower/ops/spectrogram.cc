@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "torch/lower/families.h"
+#include "torch/lower/ops/support.h"
 
 namespace ferry::torch {
 namespace {
@@ -33,6 +34,7 @@ Frames FramesOf(Call& c, size_t normalized, size_t onesided, size_t return_compl
   int64_t length = c.IsNone(3) ? frames.size : c.Int(3);
   Require(frames.size > 0 && frames.hop > 0 && length > 0 && length <= frames.size, "frames of ", frames.size,
           ", steps of ", frames.hop, " and windows of ", length, " do not go together");
+  RequireFewPositions(static_cast<double>(frames.size));
   frames.window = Centred(c, c.MaybeTensor(4), length, frames.size);
   frames.normalized = c.Bool(normalized);
   frames.onesided = c.IsNone(onesided) || c.Bool(onesided);
@@ -63,16 +65,17 @@ Result Stft(Call& c) { return Spectrogram(c, c.Tensor(0), FramesOf(c, 5, 6, 7));
 Result StftCentred(Call& c) {
   Builder& b = c.b;
   Operand signal = c.Tensor(0);
+  Frames frames = FramesOf(c, 7, 8, 9);
   if (c.Bool(5)) {
     std::string mode = c.Text(6);
     if (mode == "replicate") mode = "edge";
     if (mode == "circular") mode = "wrap";
-    int64_t side = c.Int(1) / 2;
+    int64_t side = frames.size / 2;
     std::vector<int64_t> pads(2 * signal.rank());
     pads[signal.rank() - 1] = pads.back() = side;
     signal = b.Emit("Pad", {signal, b.Ints(pads)}, {{"mode", mode}});
   }
-  return Spectrogram(c, signal, FramesOf(c, 7, 8, 9));
+  return Spectrogram(c, signal, frames);
 }
 
 // Frames [batch, size, frames] added up where they overlap: a transposed convolution whose kernel only places them.
@@ -89,6 +92,7 @@ Result Istft(Call& c) {
   int64_t size = c.Int(1), hop = c.IsNone(2) ? size / 4 : c.Int(2), length = c.IsNone(3) ? size : c.Int(3);
   Require(size > 0 && hop > 0 && length > 0 && length <= size, "frames of ", size, ", steps of ", hop,
           " and windows of ", length, " do not go together");
+  RequireFewPositions(static_cast<double>(size));
   Dim bins = x.dim(-2), count = x.dim(-1);
   if (!x.is_complex() || !bins.known() || !count.known() || c.Bool(9))
     c.Unsupported("it needs a complex spectrogram of known sizes and a real result");
@@ -115,8 +119,8 @@ Result Istft(Call& c) {
   Operand signal = OverlapAdd(b, b.SwapAxes(b.Mul(frames, window), 1, 2), size, hop);
   Operand weight = b.Expand(b.Unsqueeze(b.Mul(window, window), {0, 2}), b.Ints({1, size, *count.value}));
   Operand envelope = OverlapAdd(b, weight, size, hop);
-  int64_t total = size + hop * (*count.value - 1), begin = c.Bool(5) ? size / 2 : 0;
-  int64_t end = !c.IsNone(8) ? begin + c.Int(8) : c.Bool(5) ? total - size / 2 : total;
+  int64_t total = size + CheckedProduct(hop, *count.value) - hop, begin = c.Bool(5) ? size / 2 : 0;
+  int64_t end = !c.IsNone(8) ? begin + c.IntsOf(8, 1, 0)[0] : c.Bool(5) ? total - size / 2 : total;
   int64_t reached = std::min(end, total);
   Operand cut =
       b.Div(b.Slice(signal, 1, Scalar(begin), Scalar(reached)), b.Slice(envelope, 1, Scalar(begin), Scalar(reached)));

@@ -43,6 +43,13 @@ Operand Atan2Of(Builder& b, const Operand& y, const Operand& x) {
   return b.Where(left, b.Add(angle, half_turn), angle);
 }
 
+static void RequireFew(double count, double most, const char* what) {
+  if (!(count >= 0 && count <= most))
+    Fail(ErrorCode::kUnsupported, "it would have to write ", count, " ", what, ", which must be at most ", most);
+}
+void RequireFewPositions(double count) { RequireFew(count, 1 << 24, "positions"); }
+void RequireFewNodes(double count) { RequireFew(count, 1 << 16, "nodes"); }
+
 Operand NormAlong(Builder& b, const Operand& x, double p, const std::vector<int64_t>& axes, bool keep_dims) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (p == 0) return b.Reduce("ReduceSum", b.CastLike(b.Not(b.Equal(x, 0)), x), axes, keep_dims);

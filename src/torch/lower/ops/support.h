@@ -14,6 +14,11 @@ Operand HypotOf(Builder& b, const Operand& x, const Operand& y);
 Operand Atan2Of(Builder& b, const Operand& y, const Operand& x);
 Operand SignBitOf(Builder& b, const Operand& x);  // also of -0
 std::pair<double, double> FiniteRange(DType dtype);
+
+// What is written into the model one by one has an end: positions (indices, weights) at 2²⁴, nodes and parts at 2¹⁶.
+void RequireFewPositions(double count);
+void RequireFewNodes(double count);
+
 // The p-norm of real floats; p may be 0 (how many are not 0) or infinite. No axes means all.
 Operand NormAlong(Builder& b, const Operand& x, double p, const std::vector<int64_t>& axes, bool keep_dims);
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 
 #include "base/error.h"
@@ -38,18 +39,12 @@ void WillRead([[maybe_unused]] const void* data, [[maybe_unused]] size_t bytes) 
 #endif
 }
 
-void PreferLargePages([[maybe_unused]] void* data, [[maybe_unused]] size_t bytes) {
-#ifdef MADV_HUGEPAGE
-  Advise(data, bytes, MADV_HUGEPAGE, kLargePage);
-#endif
-}
-
 LargePages::~LargePages() {
   for (const Mapping& mapping : mappings_) munmap(mapping.begin, mapping.bytes);
 }
 
-// Address space costs nothing: much is asked for at once. What small models need lies in small pages, so that they do
-// not pay for a large one.
+// Address space costs nothing: much is asked for at once. The first pages are small ones, so that small models do not
+// pay for large ones.
 LargePages::Room LargePages::Map(size_t bytes) {
   constexpr size_t kAtLeast = size_t{64} << 20;
   const size_t in_small = mappings_.empty() ? kLargePage : 0;
@@ -57,23 +52,68 @@ LargePages::Room LargePages::Map(size_t bytes) {
   const size_t whole = usable + kLargePage;
   void* begin = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (begin == MAP_FAILED) Fail(ErrorCode::kLimit, "no memory for ", bytes, " bytes");
-  mappings_.push_back({begin, whole});
   const auto address = reinterpret_cast<uintptr_t>(begin);
   std::byte* aligned = static_cast<std::byte*>(begin) + (kLargePage - address % kLargePage) % kLargePage;
-  PreferLargePages(aligned + in_small, usable - in_small);
+  std::byte* end = aligned + usable;
+  mappings_.push_back({begin, whole, prefers_large_ ? aligned + in_small : end, end});
+#ifdef MADV_HUGEPAGE
+  if (prefers_large_) madvise(aligned + in_small, usable - in_small, MADV_HUGEPAGE);
+#endif
   return {aligned, usable};
 }
 
-std::byte* LargePages::Allocate(size_t bytes) {
-  constexpr size_t kLine = 64, kLargest = size_t{1} << 46;
-  if (bytes > kLargest) Fail(ErrorCode::kLimit, bytes, " bytes are more than any machine's memory");
+LargePages::Room LargePages::Reserve(size_t bytes) {
+  constexpr size_t kLine = 64;
   const size_t rounded = (bytes + kLine - 1) / kLine * kLine;
   std::lock_guard lock(mutex_);
   const bool fits = rounded <= room_.bytes;
-  Room from = fits ? room_ : Map(rounded);
+  const Room from = fits ? room_ : Map(rounded);
   const Room rest{from.begin + rounded, from.bytes - rounded};
   if (fits || rest.bytes > room_.bytes) room_ = rest;
-  return from.begin;
+  return {from.begin, rounded};
+}
+
+bool LargePages::IsLarge(const std::byte* place) const {
+  return std::any_of(mappings_.begin(), mappings_.end(),
+                     [&](const Mapping& mapping) { return mapping.large <= place && place < mapping.end; });
+}
+
+void LargePages::Remember(const std::byte* place, double seconds, size_t bytes) {
+  constexpr double kPatience = 0.002;  // seconds: a thread may have been put aside meanwhile
+  std::lock_guard lock(mutex_);
+  Cost& cost = IsLarge(place) ? large_ : small_;
+  cost.seconds += seconds;
+  cost.bytes += static_cast<double>(bytes);
+  if (!prefers_large_ || small_.bytes == 0) return;
+  if (large_.seconds <= large_.bytes * small_.seconds / small_.bytes + kPatience) return;
+  prefers_large_ = false;
+  for (Mapping& mapping : mappings_) {
+#ifdef MADV_NOHUGEPAGE
+    madvise(mapping.large, static_cast<size_t>(mapping.end - mapping.large), MADV_NOHUGEPAGE);
+#endif
+    mapping.large = mapping.end;
+  }
+}
+
+void LargePages::Take(Room room) {
+  using Clock = std::chrono::steady_clock;
+  while (room.bytes > 0) {
+    const size_t to_next = kLargePage - reinterpret_cast<uintptr_t>(room.begin) % kLargePage;
+    const size_t bytes = std::min(room.bytes, to_next);
+    const Clock::time_point begin = Clock::now();
+    TakePages(room.begin, bytes);
+    const std::chrono::duration<double> time = Clock::now() - begin;
+    Remember(room.begin, time.count(), bytes);
+    room.begin += bytes, room.bytes -= bytes;
+  }
+}
+
+std::byte* LargePages::Allocate(size_t bytes) {
+  constexpr size_t kLargest = size_t{1} << 46;
+  if (bytes > kLargest) Fail(ErrorCode::kLimit, bytes, " bytes are more than any machine's memory");
+  const Room room = Reserve(bytes);
+  Take(room);
+  return room.begin;
 }
 
 }  // namespace ferry

@@ -12,11 +12,9 @@ namespace ferry {
 void TakePages(void* data, size_t bytes);
 // Asks for all pages of a mapped file that will be read soon.
 void WillRead(const void* data, size_t bytes);
-// Asks for large pages when this memory is written for the first time. What does not fill one stays in small ones.
-void PreferLargePages(void* data, size_t bytes);
-
-// Memory for many things that go together at the end. They lie side by side in large pages, which cost the system a
-// tenth of what as many small ones do, and the processor fewer entries in its tables.
+// Memory for many things that go together at the end. They lie side by side in large pages, which usually cost the
+// system a fifth of what as many small ones do. Not everywhere: a virtual machine may have given its free ones back to
+// its host, and getting one again takes longer than the small ones that are still there. So both are timed.
 class LargePages {
  public:
   LargePages() = default;
@@ -24,24 +22,36 @@ class LargePages {
   LargePages(const LargePages&) = delete;
   LargePages& operator=(const LargePages&) = delete;
 
-  // Aligned like a cache line and filled with zeros; taken from the system when it is written or by TakePages. Throws
-  // kLimit. May be called by several threads at once.
+  // Aligned like a cache line and filled with zeros, with all of its pages taken. Throws kLimit. May be called by
+  // several threads at once.
   std::byte* Allocate(size_t bytes);
 
  private:
   struct Mapping {
     void* begin;
     size_t bytes;
+    std::byte* large;  // where its large pages begin
+    std::byte* end;
   };
   struct Room {
     std::byte* begin = nullptr;
     size_t bytes = 0;
   };
+  // What taking pages of one size has cost.
+  struct Cost {
+    double seconds = 0, bytes = 0;
+  };
   Room Map(size_t bytes);
+  Room Reserve(size_t bytes);
+  void Take(Room room);
+  bool IsLarge(const std::byte* place) const;
+  void Remember(const std::byte* place, double seconds, size_t bytes);
 
   std::mutex mutex_;
   std::vector<Mapping> mappings_;
   Room room_;  // what the next ones are taken from
+  bool prefers_large_ = true;
+  Cost small_, large_;
 };
 
 }  // namespace ferry

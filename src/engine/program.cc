@@ -56,7 +56,7 @@ std::unique_ptr<Frame> Program::MakeFrame() const {
   auto frame = std::make_unique<Frame>();
   frame->values.resize(slots_.size());
   frame->arena = Buffer::Allocate(arena_bytes_);
-  PreferLargePages(frame->arena->data(), arena_bytes_);
+  TakePages(frame->arena->data(), arena_bytes_);
   frame->arena_view = Buffer::Arena(frame->arena->data(), arena_bytes_);
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];

@@ -65,7 +65,6 @@ void WeightCache::Make(Order& order) {
   if (is_new) {
     std::byte* room = pages_->Allocate(StorageBytes(order.dtype, order.count));
     tensor = Tensor::Borrow(order.dtype, {order.count}, room, pages_);
-    TakePages(room, tensor.bytes());
     order.fill(tensor);
     DropPages(order.weight.raw(), order.weight.bytes());
   }

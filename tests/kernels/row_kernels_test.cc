@@ -47,16 +47,49 @@ TEST(RowKernels, ErfIsWithinTwoUlps) {
   for (size_t i = 0; i < x.size(); ++i) ASSERT_LE(UlpsApart(y[i], std::erf(static_cast<double>(x[i]))), 2) << x[i];
 }
 
-TEST(RowKernels, TanhAndSigmoidAreWithinThreeUlps) {
-  std::vector<float> x, y;
-  for (float value = -15; value < 15; value += 0.000317f) x.push_back(value);
+// Numbers of both signs and every size, the largest and subnormals too.
+std::vector<float> NumbersOfEverySize(uint32_t step) {
+  std::vector<float> numbers;
+  for (uint32_t bits = 0; bits < 0x7f800000u; bits += step)
+    for (uint32_t sign : {0u, 0x80000000u}) {
+      uint32_t both = bits | sign;
+      numbers.emplace_back();
+      std::memcpy(&numbers.back(), &both, sizeof both);
+    }
+  return numbers;
+}
+
+// Within two ULPs, or `tiny`.
+void HoldToTwoUlps(ActivationKind kind, double (*exact)(double), double tiny) {
+  std::vector<float> x = NumbersOfEverySize(5003), y(x.size());
+  for (float value = -100; value < 100; value += 0.000317f) x.push_back(value);
   y.resize(x.size());
-  auto count = static_cast<int64_t>(x.size());
-  BestRowKernels().activate({ActivationKind::kTanh}, x.data(), y.data(), count);
-  for (size_t i = 0; i < x.size(); ++i) ASSERT_LE(UlpsApart(y[i], std::tanh(static_cast<double>(x[i]))), 3) << x[i];
-  BestRowKernels().activate({ActivationKind::kSigmoid}, x.data(), y.data(), count);
-  for (size_t i = 0; i < x.size(); ++i)
-    ASSERT_LE(UlpsApart(y[i], 1 / (1 + std::exp(-static_cast<double>(x[i])))), 3) << x[i];
+  BestRowKernels().activate({kind, 1.0f}, x.data(), y.data(), static_cast<int64_t>(x.size()));
+  for (size_t i = 0; i < x.size(); ++i) {
+    double expected = exact(static_cast<double>(x[i]));
+    if (std::abs(expected - y[i]) <= tiny) continue;
+    ASSERT_LE(UlpsApart(y[i], expected), 2) << x[i] << " gives " << y[i];
+  }
+}
+
+TEST(RowKernels, TanhSigmoidAndSiluAreWithinTwoUlpsEverywhere) {
+  HoldToTwoUlps(
+      ActivationKind::kTanh, [](double x) { return std::tanh(x); }, 0);
+  HoldToTwoUlps(
+      ActivationKind::kSigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, 1e-38);
+  HoldToTwoUlps(
+      ActivationKind::kSilu, [](double x) { return x / (1 + std::exp(-x)); }, 4e-37);
+}
+
+TEST(RowKernels, SwishOfAnyFactor) {
+  for (float alpha : {0.5f, 1.702f, -2.0f}) {
+    std::vector<float> x = NumbersOfEverySize(70001), y(x.size());
+    BestRowKernels().activate({ActivationKind::kSilu, alpha}, x.data(), y.data(), static_cast<int64_t>(x.size()));
+    for (size_t i = 0; i < x.size(); ++i) {
+      double at = static_cast<double>(x[i]), expected = at / (1 + std::exp(-static_cast<double>(alpha) * at));
+      ASSERT_NEAR(y[i], expected, 1e-36 + 1e-5 * std::abs(expected)) << at << " times " << alpha;
+    }
+  }
 }
 
 TEST(RowKernels, GeluIsWithinFourRoundingsOfItsArgument) {

@@ -2,17 +2,19 @@
 
 namespace ferry::FERRY_ISA {
 
-void ActivateSpan(const Activation& activation, float* x, int64_t count) {
+template <class F>
+static HWY_INLINE void Map(float* x, int64_t count, const F& f) {
   const FloatTag d;
   constexpr int64_t kStep = static_cast<int64_t>(kLanes);
-  WithActivation(activation.kind, [&]<ActivationKind kKind>() {
-    const Floats alpha = hn::Set(d, activation.alpha), beta = hn::Set(d, activation.beta);
-    int64_t i = 0;
-    for (; i + kStep <= count; i += kStep) hn::StoreU(Activate<kKind>(hn::LoadU(d, x + i), alpha, beta), d, x + i);
-    if (i == count) return;
-    FloatMask rest = hn::FirstN(d, static_cast<size_t>(count - i));
-    StoreWhere(Activate<kKind>(LoadWhere(rest, d, x + i), alpha, beta), rest, d, x + i);
-  });
+  int64_t i = 0;
+  for (; i + kStep <= count; i += kStep) hn::StoreU(f(hn::LoadU(d, x + i)), d, x + i);
+  if (i == count) return;
+  FloatMask rest = hn::FirstN(d, static_cast<size_t>(count - i));
+  StoreWhere(f(LoadWhere(rest, d, x + i)), rest, d, x + i);
+}
+
+void ActivateSpan(const Activation& activation, float* x, int64_t count) {
+  WithActivation(activation, [&](const auto& activate) { Map(x, count, activate); });
 }
 
 }  // namespace ferry::FERRY_ISA

@@ -27,12 +27,23 @@ struct Tile {
   float* c;
   int64_t c_stride;
   int64_t columns;  // that are really there, at most kVectors · kLanes
+  int64_t count;    // of tiles side by side, each of whole panels
   const float* bias;
   const float* residual;
   int64_t residual_stride;
   Activation activation;
   bool activate_first;
   bool continues;  // C holds the sum over the depths before these
+
+  // To the columns that come next, whole panels further.
+  void Advance(int64_t width) {
+    const int64_t step = width / ferry::kPanelWidth * panel_stride;
+    b += step;
+    ahead += step * static_cast<int64_t>(sizeof(float));
+    c += width;
+    if (bias) bias += width;
+    if (residual) residual += width;
+  }
 };
 
 template <int kRows, int kVectors, class Body>
@@ -59,10 +70,16 @@ template <int kRows, int kVectors>
 HWY_INLINE void Step(const float* const (&a)[kRows], int64_t k, const float* b, int64_t panel_stride,
                      Floats (&acc)[kRows][kVectors]) {
   const FloatTag d;
+  auto load = [&]<int v>() FERRY_INLINE {
+    return hn::LoadU(d, b + v / kPanelVectors * panel_stride + v % kPanelVectors * static_cast<int>(kLanes));
+  };
+  if constexpr (kRows == 1) {
+    const Floats element = hn::Set(d, a[0][k]);
+    Unroll<0, kVectors>([&]<int v>() FERRY_INLINE { AddProduct(element, load.template operator()<v>(), acc[0][v]); });
+    return;
+  }
   Floats column[kVectors];
-  Unroll<0, kVectors>([&]<int v>() FERRY_INLINE {
-    column[v] = hn::LoadU(d, b + v / kPanelVectors * panel_stride + v % kPanelVectors * static_cast<int>(kLanes));
-  });
+  Unroll<0, kVectors>([&]<int v>() FERRY_INLINE { column[v] = load.template operator()<v>(); });
   Unroll<0, kRows>([&]<int i>() FERRY_INLINE {
     const Floats element = hn::Set(d, a[i][k]);
     Unroll<0, kVectors>([&]<int v>() FERRY_INLINE { AddProduct(element, column[v], acc[i][v]); });
@@ -90,7 +107,7 @@ HWY_INLINE void Accumulate(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
     Unroll<0, kRows>([&]<int i>() FERRY_INLINE { a[i] = rows[i] + tile.offset; });
     int64_t k = 0;
     for (; k + kUnrolled <= tile.depth; k += kUnrolled, b += kUnrolled * ferry::kPanelWidth) {
-      if constexpr (kVectors > 1) {
+      if constexpr (kVectors > 1 && kRows > 1) {
         __builtin_prefetch(ahead, 0, 2);
         if (tile.ahead_step > kCacheLine) __builtin_prefetch(ahead + kCacheLine, 0, 2);
         ahead += tile.ahead_step;
@@ -103,43 +120,71 @@ HWY_INLINE void Accumulate(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
   }
 }
 
-// All columns of the tile are there.
+// Sums begin with the bias, and with what C holds of the depths before these.
 template <int kRows, int kVectors>
-HWY_INLINE void FinishWhole(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
+HWY_INLINE void BeginWhole(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
   const FloatTag d;
   constexpr int kStep = static_cast<int>(kLanes);
-  const Limits limits(tile.activation);
-  auto apply = [&]<int i, int v>() FERRY_INLINE { acc[i][v] = limits.Apply(acc[i][v]); };
-  if (tile.bias) {
-    Unroll<0, kVectors>([&]<int v>() FERRY_INLINE {
-      const Floats bias = hn::LoadU(d, tile.bias + v * kStep);
-      Unroll<0, kRows>([&]<int i>() FERRY_INLINE { acc[i][v] = hn::Add(acc[i][v], bias); });
+  Unroll<0, kVectors>([&]<int v>() FERRY_INLINE {
+    const Floats bias = tile.bias ? hn::LoadU(d, tile.bias + v * kStep) : hn::Zero(d);
+    Unroll<0, kRows>([&]<int i>() FERRY_INLINE { acc[i][v] = bias; });
+  });
+  if (!tile.continues) return;
+  ForTile<kRows, kVectors>([&]<int i, int v>() FERRY_INLINE {
+    acc[i][v] = hn::Add(acc[i][v], hn::LoadU(d, tile.c + i * tile.c_stride + v * kStep));
+  });
+}
+
+// Columns that are not there are left at zero.
+template <int kRows, int kVectors>
+HWY_INLINE void BeginEdge(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
+  const FloatTag d;
+  Unroll<0, kVectors>([&]<int v>() FERRY_INLINE {
+    int64_t first = v * static_cast<int64_t>(kLanes), there = tile.columns - first;
+    const FloatMask mask = hn::FirstN(d, static_cast<size_t>(there < 0 ? 0 : there));
+    const Floats bias = tile.bias ? LoadWhere(mask, d, tile.bias + first) : hn::Zero(d);
+    Unroll<0, kRows>([&]<int i>() FERRY_INLINE {
+      acc[i][v] = bias;
+      if (tile.continues) acc[i][v] = hn::Add(bias, LoadWhere(mask, d, tile.c + i * tile.c_stride + first));
     });
-  }
-  if (tile.activate_first) ForTile<kRows, kVectors>(apply);
+  });
+}
+
+// All columns of the tile are there.
+template <int kRows, int kVectors>
+HWY_INLINE void FinishWhole(const Tile& tile, const Limits& limits, Floats (&acc)[kRows][kVectors]) {
+  const FloatTag d;
+  constexpr int kStep = static_cast<int>(kLanes);
+  auto limit = [&]() FERRY_INLINE {
+    if (tile.activation.kind == ActivationKind::kNone) return;
+    ForTile<kRows, kVectors>([&]<int i, int v>() FERRY_INLINE { acc[i][v] = AtLeast(limits.low, acc[i][v]); });
+    if (tile.activation.kind == ActivationKind::kRelu) return;
+    ForTile<kRows, kVectors>([&]<int i, int v>() FERRY_INLINE { acc[i][v] = AtMost(limits.high, acc[i][v]); });
+  };
   if (tile.residual) {
+    if (tile.activate_first) limit();
     ForTile<kRows, kVectors>([&]<int i, int v>() FERRY_INLINE {
       acc[i][v] = hn::Add(acc[i][v], hn::LoadU(d, tile.residual + i * tile.residual_stride + v * kStep));
     });
+    if (!tile.activate_first) limit();
+  } else {
+    limit();
   }
-  if (!tile.activate_first) ForTile<kRows, kVectors>(apply);
   ForTile<kRows, kVectors>([&]<int i, int v>()
                                FERRY_INLINE { hn::StoreU(acc[i][v], d, tile.c + i * tile.c_stride + v * kStep); });
 }
 
 // Some columns of the last vector are beyond the edge.
 template <int kRows, int kVectors>
-HWY_INLINE void FinishEdge(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
+HWY_INLINE void FinishEdge(const Tile& tile, const Limits& limits, Floats (&acc)[kRows][kVectors]) {
   const FloatTag d;
-  const Limits limits(tile.activation);
   for (int v = 0; v < kVectors; ++v) {
     int64_t first = v * static_cast<int64_t>(kLanes), count = tile.columns - first;
     if (count <= 0) break;
     const FloatMask mask =
         hn::FirstN(d, static_cast<size_t>(count < static_cast<int64_t>(kLanes) ? count : static_cast<int64_t>(kLanes)));
-    const Floats bias = tile.bias ? LoadWhere(mask, d, tile.bias + first) : hn::Zero(d);
     for (int i = 0; i < kRows; ++i) {
-      Floats x = hn::Add(acc[i][v], bias);
+      Floats x = acc[i][v];
       if (tile.activate_first) x = limits.Apply(x);
       if (tile.residual) x = hn::Add(x, LoadWhere(mask, d, tile.residual + i * tile.residual_stride + first));
       if (!tile.activate_first) x = limits.Apply(x);
@@ -148,37 +193,30 @@ HWY_INLINE void FinishEdge(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
   }
 }
 
-// The sums so far; columns that are not there start from zero.
+// The cheap activations are applied here; the others in a second pass over the finished rows (see RunStrip), which
+// keeps this function, compiled for every number of rows, small.
 template <int kRows, int kVectors>
-HWY_INLINE void Resume(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
-  const FloatTag d;
-  const bool whole = tile.columns >= kVectors * static_cast<int64_t>(kLanes);
-  Unroll<0, kVectors>([&]<int v>() FERRY_INLINE {
-    int64_t first = v * static_cast<int64_t>(kLanes), count = tile.columns - first;
-    FloatMask mask = hn::FirstN(d, static_cast<size_t>(count < 0 ? 0 : count));
-    Unroll<0, kRows>([&]<int i>() FERRY_INLINE {
-      const float* from = tile.c + i * tile.c_stride + first;
-      acc[i][v] = whole ? hn::LoadU(d, from) : LoadWhere(mask, d, from);
-    });
-  });
-}
-
-template <int kRows, int kVectors>
-HWY_NOINLINE void RunTile(const Tile& tile) {
+HWY_NOINLINE void RunTile(Tile& tile) {
+  constexpr int64_t kWidth = kVectors * static_cast<int64_t>(kLanes);
+  const Limits limits(tile.activation);
   Floats acc[kRows][kVectors];
-  ForTile<kRows, kVectors>([&]<int i, int v>() FERRY_INLINE { acc[i][v] = hn::Zero(FloatTag()); });
-  if (tile.continues) Resume<kRows, kVectors>(tile, acc);
-  Accumulate<kRows, kVectors>(tile, acc);
-  // The cheap activations are applied here; the others in a second pass over the finished rows (see RunStrip), which
-  // keeps this function, compiled for every number of rows, small.
-  if (tile.columns == kVectors * static_cast<int64_t>(kLanes)) return FinishWhole<kRows, kVectors>(tile, acc);
-  Floats copy[kRows][kVectors];  // with indices that are not constant, so that the sums themselves stay in registers
-  ForTile<kRows, kVectors>([&]<int i, int v>() FERRY_INLINE { copy[i][v] = acc[i][v]; });
-  FinishEdge<kRows, kVectors>(tile, copy);
+  if (tile.columns < kWidth) {
+    BeginEdge<kRows, kVectors>(tile, acc);
+    Accumulate<kRows, kVectors>(tile, acc);
+    Floats copy[kRows][kVectors];  // with indices that are not constant, so that the sums themselves stay in registers
+    ForTile<kRows, kVectors>([&]<int i, int v>() FERRY_INLINE { copy[i][v] = acc[i][v]; });
+    return FinishEdge<kRows, kVectors>(tile, limits, copy);
+  }
+  for (int64_t left = tile.count;; tile.Advance(kWidth)) {
+    BeginWhole<kRows, kVectors>(tile, acc);
+    Accumulate<kRows, kVectors>(tile, acc);
+    FinishWhole<kRows, kVectors>(tile, limits, acc);
+    if (--left == 0) return;
+  }
 }
 
 template <int kVectors>
-void RunRows(int rows, const Tile& tile) {
+void RunRows(int rows, Tile& tile) {
   switch (rows) {
     case 1: return RunTile<1, kVectors>(tile);
     case 2: return RunTile<2, kVectors>(tile);
@@ -225,11 +263,13 @@ struct DepthRange {
 // Panels of this size stay in the second-level cache, beside the rows of A that pass by.
 constexpr int64_t kStripBytes = 208 * 1024;
 
-// With few rows a tile takes more columns: more sums at once hide the latency of each.
-constexpr int kWideVectors = 4;
+// With few rows a tile takes more columns: more sums at once hide the latency of each. A single row waits for the
+// weights, which come fastest from several places at once.
+constexpr int kWideVectors = 4, kWidestVectors = 8;
 constexpr int kWideRows = 2;
 
-void RunColumns(int rows, int64_t vectors, const Tile& tile) {
+void RunColumns(int rows, int64_t vectors, Tile& tile) {
+  if (vectors == kWidestVectors) return RunTile<1, kWidestVectors>(tile);
   if (vectors == kWideVectors) return rows == 1 ? RunTile<1, kWideVectors>(tile) : RunTile<2, kWideVectors>(tile);
   if constexpr (kEndVectors > 0) {
     if (vectors == kEndVectors) {
@@ -255,6 +295,7 @@ struct Strip {
     if (last - column <= kStep) return 1;
     if (most_rows == kEndRows) return kEndVectors;
     const int64_t there = (padded() - column) / kStep;
+    if (rows == 1 && there >= kWidestVectors) return kWidestVectors;
     if (rows <= kWideRows && there >= kWideVectors) return kWideVectors;
     return there < kTileVectors ? there : kTileVectors;
   }
@@ -294,10 +335,13 @@ void RunStrip(const GatheredGemm& gemm, const DepthRange& range, const Strip& st
                column % ferry::kPanelWidth;
       const float* next = strip.next ? strip.next + (column - strip.first) / ferry::kPanelWidth * panel_stride : tile.b;
       tile.ahead = reinterpret_cast<const char*>(next) + (strip.next ? share * index : 0);
-      tile.bias = epilogue.bias && !unfinished ? epilogue.bias + column : nullptr;
+      tile.bias = epilogue.bias && range.first == 0 ? epilogue.bias + column : nullptr;
       tile.c = gemm.c + row * gemm.c_stride + column;
       tile.residual = residual_now ? epilogue.residual + row * epilogue.residual_stride + column : nullptr;
+      const bool whole_panels = width % ferry::kPanelWidth == 0 && tile.columns == width;
+      tile.count = whole_panels && vectors != kEndVectors ? (strip.last - column) / width : 1;
       RunColumns(static_cast<int>(rows), vectors, tile);
+      column += (tile.count - 1) * width;
     }
     if (second_pass) ActivateRows(gemm, row, rows, strip.first, strip.last - strip.first);
     row += rows;
@@ -310,8 +354,9 @@ void RunPanels(const GatheredGemm& gemm, const DepthRange& range) {
   const int64_t panel_bytes = static_cast<int64_t>(sizeof(float)) * kWidth * range.count;
   // Two or three tiles of rows: a panel is soon done with.
   const bool single = gemm.row_count > kTileRows && gemm.row_count <= 3 * kTileRows;
-  const int64_t fit =
+  int64_t fit =
       panel_bytes < kStripBytes && !single ? kStripBytes / (panel_bytes > 0 ? panel_bytes : 1) * kWidth : kWidth;
+  if (gemm.row_count == 1) fit = (gemm.columns + kWidth - 1) / kWidth * kWidth;  // nothing passes by twice
   const int64_t rest = gemm.columns % kWidth;
   const bool odd_end = kEndVectors > 0 && gemm.columns > kWidth && rest > 0 && rest <= kStep;
   const int64_t end = odd_end ? gemm.columns - rest - kWidth : gemm.columns;

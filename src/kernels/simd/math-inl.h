@@ -28,33 +28,39 @@ static HWY_INLINE Floats AtMost(Floats high, Floats x) {
 #endif
 }
 
-// e^x = p · 2^n, n whole and p near 1. `bits` has n in its lowest bits.
+// e^x = (1 + r · q) · 2^n, n whole and r within half of log 2; where kNegated, e^-x with r's sign turned. `bits` has
+// n + 127, the exponent of 2^n, in its lowest bits.
 struct ExpParts {
-  Floats p;
+  Floats r, q;
   hn::Vec<hn::RebindToSigned<FloatTag>> bits;
 };
+template <bool kNegated = false>
 static HWY_INLINE ExpParts SplitExp(Floats x) {
   const FloatTag d;
+  constexpr float kSign = kNegated ? -1.0f : 1.0f;
   // Adding 1.5 · 2^23 rounds to a whole number.
-  const Floats whole = hn::Set(d, 12582912.0f);
-  const Floats shifted = hn::MulAdd(x, hn::Set(d, 1.44269504088896341f), whole);
+  const Floats whole = hn::Set(d, 12582912.0f + 127);
+  const Floats shifted = hn::MulAdd(x, hn::Set(d, kSign * 1.44269504088896341f), whole);
   const Floats n = hn::Sub(shifted, whole);
-  Floats r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), x);
-  r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);
+  Floats r = hn::MulAdd(n, hn::Set(d, -kSign * 0.693145751953125f), x);
+  r = hn::MulAdd(n, hn::Set(d, -kSign * 1.42860677e-6f), r);
   // In pairs of terms, which wait less for each other than one after the other.
   const Floats square = hn::Mul(r, r);
-  Floats p = hn::MulAdd(r, hn::Set(d, 1.991973841e-04f), hn::Set(d, 1.394694787e-03f));
-  p = hn::MulAdd(p, square, hn::MulAdd(r, hn::Set(d, 8.333262056e-03f), hn::Set(d, 4.166625813e-02f)));
-  p = hn::MulAdd(p, square, hn::MulAdd(r, hn::Set(d, 1.666666716e-01f), hn::Set(d, 0.5f)));
-  p = hn::Add(hn::MulAdd(p, square, r), hn::Set(d, 1.0f));
-  return {p, hn::BitCast(hn::RebindToSigned<FloatTag>(), shifted)};
+  Floats q = hn::MulAdd(r, hn::Set(d, kSign * 1.395027153e-03f), hn::Set(d, 8.368825540e-03f));
+  q = hn::MulAdd(q, square, hn::MulAdd(r, hn::Set(d, kSign * 4.166620970e-02f), hn::Set(d, 1.666651964e-01f)));
+  q = hn::MulAdd(q, square, hn::MulAdd(r, hn::Set(d, kSign * 0.5f), hn::Set(d, 1.0f)));
+  return {r, q, hn::BitCast(hn::RebindToSigned<FloatTag>(), shifted)};
+}
+
+// A number whose exponent field is the lowest bits: 2^(those − 127).
+static HWY_INLINE Floats PowerOfLowestBits(hn::Vec<hn::RebindToSigned<FloatTag>> bits) {
+  return hn::BitCast(FloatTag(), hn::ShiftLeft<23>(bits));
 }
 
 // e^x for x in [-87.3, 88], where it is a normal number; NaN stays NaN.
 static HWY_INLINE Floats ExpInRange(Floats x) {
-  const hn::RebindToSigned<FloatTag> di;
-  auto [p, bits] = SplitExp(x);
-  return hn::Mul(p, hn::BitCast(FloatTag(), hn::Add(hn::ShiftLeft<23>(bits), hn::Set(di, 127 << 23))));
+  auto [r, q, bits] = SplitExp(x);
+  return hn::Mul(hn::MulAdd(r, q, hn::Set(FloatTag(), 1.0f)), PowerOfLowestBits(bits));
 }
 
 static HWY_INLINE Floats Exp(Floats x) {
@@ -63,27 +69,41 @@ static HWY_INLINE Floats Exp(Floats x) {
   // Beyond this the result is infinity.
   const Floats high = hn::Set(d, 88.7228394f);
   Floats clamped = hn::Min(hn::Max(x, hn::Set(d, -104.0f)), hn::Set(d, 89.0f));
-  auto [p, bits] = SplitExp(clamped);
+  auto [r, q, bits] = SplitExp(clamped);
+  const Floats p = hn::MulAdd(r, q, hn::Set(d, 1.0f));
   // Two factors, so that results near the ends of the range do not overflow on the way or lose their subnormals.
-  auto whole = hn::Sub(bits, hn::Set(di, 0x4B400000));
+  auto whole = hn::Sub(bits, hn::Set(di, 0x4B400000 + 127));
   auto half = hn::ShiftRight<1>(whole);
   Floats result = hn::Mul(hn::Mul(p, PowerOfTwo(half)), PowerOfTwo(hn::Sub(whole, half)));
   result = hn::IfThenElse(hn::Gt(x, high), hn::Set(d, __builtin_inff()), result);
   return hn::IfThenElse(hn::IsNaN(x), x, result);
 }
 
-// y / (1 + e^x). Beyond the limits the result is y, or too small to matter.
+// y / (1 + e^-x) for x down to -88.3; e^-60 and what is below it is nothing beside 1.
 static HWY_INLINE Floats DivideByExpPlusOne(Floats y, Floats x) {
   const FloatTag d;
-  const Floats e = ExpInRange(AtMost(hn::Set(d, 88.0f), AtLeast(hn::Set(d, -87.0f), x)));
-  return hn::Div(y, hn::Add(hn::Set(d, 1.0f), e));
+  auto [r, q, bits] = SplitExp<true>(AtMost(hn::Set(d, 60.0f), x));
+  const Floats power = PowerOfLowestBits(bits);
+  // e^-x is never rounded by itself.
+  return hn::Div(y, hn::Add(hn::NegMulAdd(hn::Mul(power, r), q, hn::Set(d, 1.0f)), power));
 }
 
-static HWY_INLINE Floats Sigmoid(Floats x) { return DivideByExpPlusOne(hn::Set(FloatTag(), 1.0f), hn::Neg(x)); }
+// Below this sigmoids are under the smallest normal number, and e^-x is about to overflow.
+static constexpr float kLeastSigmoidArgument = -88.3f;
+
+static HWY_INLINE Floats Sigmoid(Floats x) {
+  const FloatTag d;
+  return DivideByExpPlusOne(hn::Set(d, 1.0f), AtLeast(hn::Set(d, kLeastSigmoidArgument), x));
+}
+
+// x · sigmoid(x)
+static HWY_INLINE Floats Silu(Floats x) {
+  const Floats limited = AtLeast(hn::Set(FloatTag(), kLeastSigmoidArgument), x);
+  return DivideByExpPlusOne(limited, limited);
+}
 
 static HWY_INLINE Floats Tanh(Floats x) {
   const FloatTag d;
-  const Floats one = hn::Set(d, 1.0f);
   Floats a = hn::Abs(x);
   // Small arguments by an odd polynomial, where 1 - 2/(e^2x + 1) would cancel.
   Floats s = hn::Mul(x, x);
@@ -93,8 +113,8 @@ static HWY_INLINE Floats Tanh(Floats x) {
   p = hn::MulAdd(p, s, hn::Set(d, 1.333151460e-01f));
   p = hn::MulAdd(p, s, hn::Set(d, -3.333328366e-01f));
   Floats near = hn::MulAdd(hn::Mul(p, s), x, x);
-  Floats e = Exp(hn::Add(a, a));
-  Floats far = hn::CopySign(hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(e, one))), x);
+  const Floats missing = DivideByExpPlusOne(hn::Set(d, 2.0f), hn::Mul(hn::Set(d, -2.0f), AtMost(hn::Set(d, 20.0f), a)));
+  Floats far = hn::CopySign(hn::Sub(hn::Set(d, 1.0f), missing), x);
   return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.625f)), near, far);
 }
 

@@ -25,11 +25,7 @@ HWY_INLINE void MapRow(const float* x, float* y, int64_t count, const F& f) {
 }
 
 void ActivateRow(const Activation& activation, const float* x, float* y, int64_t count) {
-  const FloatTag d;
-  const Floats alpha = hn::Set(d, activation.alpha), beta = hn::Set(d, activation.beta);
-  WithActivation(activation.kind, [&]<ActivationKind kKind>() {
-    MapRow(x, y, count, [&](Floats v) { return Activate<kKind>(v, alpha, beta); });
-  });
+  WithActivation(activation, [&](const auto& activate) { MapRow(x, y, count, activate); });
 }
 
 void ExpRow(const float* x, float* y, int64_t count) {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "engine/image_chains.h"
 #include "engine/plan_memory.h"
 #include "graph/scopes.h"
 
@@ -63,7 +64,16 @@ class ProgramBuilder {
     for (const std::string& name : inputs) program_->input_slots_.push_back(AddInput(name));
     for (const std::string& name : results) is_result_.insert(name);
     SelectNodes(results);
-    for (const Node* node : selected_) AddStep(*node);
+    std::vector<ImageChain> chains = FindImageChains(selected_, find_facts_, results);
+    auto chain = chains.begin();
+    for (size_t i = 0; i < selected_.size();) {
+      const bool begins = chain != chains.end() && chain->first == i;
+      if (begins)
+        AddChain(*chain);
+      else
+        AddStep(*selected_[i]);
+      i = begins ? chain++->last : i + 1;
+    }
     for (const std::string& name : results) program_->result_slots_.push_back(SlotToRead(name, "an output of the model"));
     FindLastUses();
     ShareMemory();
@@ -167,6 +177,21 @@ class ProgramBuilder {
     operators_.push_back(op);
   }
 
+  void AddChain(const ImageChain& chain) {
+    Step step;
+    step.node = selected_[chain.first];
+    for (const std::string& input : chain.inputs) step.inputs.push_back(SlotToRead(input, Describe(*step.node)));
+    for (const std::string& output : chain.outputs) step.outputs.push_back(SlotToWrite(output));
+    FindFacts find = [&](const std::string& name) {
+      auto inside = chain.facts.find(name);
+      return inside != chain.facts.end() ? &inside->second : find_facts_(name);
+    };
+    step.chain = ProgramBuilder(graph_, all_facts_, find, provider_, weights_, policy_).Build(chain.inputs, chain.outputs);
+    step.chain_images = chain.images;
+    steps().push_back(std::move(step));
+    operators_.push_back(nullptr);
+  }
+
   bool IsFreeTranspose(const Node& node) const {
     if (node.op_type != "Transpose" || !CanonicalDomain(node.domain).empty() || node.outputs.size() != 1) return false;
     const ValueFacts* facts = find_facts_(node.inputs[0]);
@@ -258,7 +283,7 @@ class ProgramBuilder {
       if (step.outputs.empty() || step.outputs[0] < 0) continue;
       if (step.is_view)
         dropped[i] = ShareView(step);
-      else if (InArena(step.outputs[0]))
+      else if (operators_[i] && InArena(step.outputs[0]))
         ShareInPlace(step, *operators_[i], static_cast<int>(i));
     }
     size_t kept = 0;

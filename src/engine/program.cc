@@ -120,6 +120,7 @@ std::vector<Tensor> Program::BindResults(Frame& frame, std::span<const Value> in
 
 void Program::RunStep(size_t index, Frame& frame, const RunServices& services, Profile* profile) const {
   const Step& step = steps_[index];
+  if (step.chain) return RunChain(index, frame, services, profile);
   std::vector<BodyRunner> runners;
   std::vector<Subgraph*> bodies;
   if (!step.bodies.empty()) {
@@ -141,6 +142,34 @@ void Program::RunStep(size_t index, Frame& frame, const RunServices& services, P
   KeepInPlace(step, frame);
   if (profile) profile->AddStep(*step.node, frame.inputs[index], frame.outputs[index], {begin, Profile::Clock::now()});
   for (int slot : step.release) frame.values[static_cast<size_t>(slot)] = Value();
+}
+
+void Program::RunChain(size_t index, Frame& frame, const RunServices& services, Profile* profile) const {
+  const Step& step = steps_[index];
+  const int64_t turns = frame.inputs[index][0]->tensor().dim(0) / step.chain_images;
+  auto part = [&](const Value& value, int64_t turn) {
+    return value.tensor().Rows(turn * step.chain_images, step.chain_images);
+  };
+  auto run = [&](int64_t turn, const RunServices& inside) {
+    std::vector<Value> inputs;
+    for (const Value* input : frame.inputs[index]) inputs.push_back(part(*input, turn));
+    PlaceResult place = [&](size_t result, DType dtype, const Shape& shape) {
+      Tensor home = part(*frame.outputs[index][result], turn);
+      return Tensor::Borrow(dtype, shape, home.raw(), home.buffer());
+    };
+    step.chain->Run(inputs, inside, {profile, &place});
+  };
+  // Threads with as many images each never wait for one another; else they share every loop.
+  const bool shared_out = services.pool && turns % services.pool->threads() == 0;
+  if (!shared_out) {
+    for (int64_t turn = 0; turn < turns; ++turn) run(turn, services);
+    return;
+  }
+  RunServices alone = services;
+  alone.pool = nullptr;
+  services.pool->ParallelFor(turns, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t turn = begin; turn < end; ++turn) run(turn, alone);
+  });
 }
 
 // Kernels may answer with a tensor they were given instead of filling the place planned for it. Arena memory is used

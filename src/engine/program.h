@@ -58,6 +58,8 @@ struct Step {
   std::vector<int> release;  // dynamic slots nobody reads after this step
   std::vector<Body> bodies;  // in the order of the node's graph attributes
   bool is_view = false;
+  std::unique_ptr<Program> chain;  // runs in the kernel's place, for some images of the batch at a time
+  int64_t chain_images = 0;
   std::unique_ptr<KernelState> state = std::make_unique<KernelState>();
 };
 
@@ -95,6 +97,7 @@ class Program {
   // Gives the tensors that the caller placed, one per result; none when nothing is placed.
   std::vector<Tensor> BindResults(Frame& frame, std::span<const Value> inputs, const PlaceResult* place) const;
   void RunStep(size_t index, Frame& frame, const RunServices& services, Profile* profile) const;
+  void RunChain(size_t index, Frame& frame, const RunServices& services, Profile* profile) const;
   void KeepInPlace(const Step& step, Frame& frame) const;
   std::vector<Value> CollectResults(Frame& frame, std::vector<Tensor> placed, const PlaceResult* place) const;
 

@@ -379,9 +379,9 @@ void Plain(const float* a, int64_t a_stride, int64_t rows, int64_t depth, const 
            float* c, int64_t c_stride, const GemmEpilogue& epilogue) {
   constexpr int64_t kBlockRows = 480 / kTileRows * kTileRows, kBlockDepth = 1600;
   const float* pointers[kBlockRows];
-  // C takes the sums of each block, so that a residual in its place must be the first of them.
-  const bool sum_in_place = epilogue.residual && epilogue.residual == c;
   const int64_t depth_blocks = rows <= kTileRows || depth == 0 ? 1 : (depth + kBlockDepth - 1) / kBlockDepth;
+  // C takes the sums of each block, so that a residual in its place must be the first of them.
+  const bool sum_in_place = depth_blocks > 1 && epilogue.residual == c;
   for (int64_t row = 0; row < rows; row += kBlockRows) {
     int64_t count = rows - row < kBlockRows ? rows - row : kBlockRows;
     for (int64_t block = 0; block < depth_blocks; ++block) {

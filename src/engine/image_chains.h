@@ -1,0 +1,25 @@
+// Runs of nodes that treat every image of a batch by itself. Where a batch's images do not stay in the cache from one
+// step to the next but some of them do, it pays to take these through the whole run before the others.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ops/infer_graph.h"
+
+namespace ferry {
+
+struct ImageChain {
+  size_t first, last;                // nodes [first, last)
+  int64_t images;                    // taken at a time; they divide the batch
+  std::vector<std::string> inputs;   // values made before that differ from image to image
+  std::vector<std::string> outputs;  // values read afterwards
+  FactsByName facts;                 // of these values and those between, for so many images
+};
+
+// `nodes` in the order they run; `results` are read after the last of them.
+std::vector<ImageChain> FindImageChains(std::span<const Node* const> nodes, const OuterFacts& facts,
+                                        const std::vector<std::string>& results);
+
+}  // namespace ferry

@@ -281,6 +281,8 @@ TensorMeta ParseTensorMeta(const Json& json) {
   meta.dtype = DTypeFromSchema(meta.dtype_number);
   meta.sizes = ParseSymInts(json.At("sizes"));
   meta.strides = ParseSymInts(json.At("strides"));
+  if (meta.sizes.size() != meta.strides.size())
+    Fail(ErrorCode::kInvalidModel, "a tensor has ", meta.sizes.size(), " sizes and ", meta.strides.size(), " strides");
   if (const Json* offset = FindSet(json, "storage_offset"))
     meta.storage_offset = offset->is_integer() ? Dim(offset->AsInt()) : ParseSymInt(*offset);
   if (const Json* grad = FindSet(json, "requires_grad")) meta.requires_grad = grad->AsBool();

@@ -116,6 +116,14 @@ TEST(Pt2Graph, SaysWhereItIsWrong) {
   }
 }
 
+TEST(Pt2Graph, RefusesStridesWithoutSizes) {
+  std::string text = WithSignature(kNewSignature), strides = "\"strides\": [";
+  size_t at = text.find(strides);
+  ASSERT_NE(at, std::string::npos);
+  text.insert(at + strides.size(), "{\"as_int\": 1}, ");
+  EXPECT_THROW(ParseProgram(Json::Parse(text)), Error);
+}
+
 TEST(Pt2Graph, RefusesUnknownSchemas) {
   std::string text = WithSignature(kNewSignature);
   text.replace(text.find("\"major\": 8"), 10, "\"major\": 9");

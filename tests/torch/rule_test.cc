@@ -156,6 +156,31 @@ TEST(Rules, WhatIsWrittenOneByOneHasAnEnd) {
   refuses("aten.linspace.default", {{"start", number(0)}, {"end", number(1)}, {"steps", number(-1)}});
 }
 
+TEST(Rules, ListsThatDoNotFitTheTensorAreRefused) {
+  Tensor image = Floats({1, 2, 3, 4}, {2, 2});
+  auto refuses = [](const char* target, const std::vector<std::pair<std::string, CallArgument>>& args) {
+    EXPECT_THROW(LowerAndRun(target, args), Error) << target;
+  };
+  refuses("aten.repeat.default", {{"self", image}, {"repeats", Ints({2})}});
+  refuses("aten.expand.default", {{"self", image}, {"size", Ints({2})}});
+  refuses("aten.expand.default", {{"self", image}, {"size", Ints({int64_t{1} << 60, 2, 2})}});
+  refuses("aten.constant_pad_nd.default", {{"self", image}, {"pad", Ints({1, 1, 1, 1, 1, 1})}});
+  refuses("aten.constant_pad_nd.default", {{"self", image}, {"pad", Ints({1, INT64_MAX})}});
+  refuses("aten.hstack.default", {{"tensors", Arg(Arg::List{})}});
+  refuses("aten.as_strided.default", {{"self", image}, {"size", Ints({2, 2})}, {"stride", Ints({1})}});
+  refuses("aten.flatten.using_ints", {{"self", image}, {"start_dim", Arg(Scalar(1))}, {"end_dim", Arg(Scalar(0))}});
+}
+
+TEST(Rules, RollsGoRound) {
+  auto rolled = [](int64_t shift) {
+    Tensor row = Floats({1, 2, 3, 4, 5}, {5});
+    return Elements<float>(LowerAndRun("aten.roll.default", {{"self", row}, {"shifts", Ints({shift})}})[0]);
+  };
+  EXPECT_THAT(rolled(7), ElementsAre(4, 5, 1, 2, 3));
+  EXPECT_THAT(rolled(-1), ElementsAre(2, 3, 4, 5, 1));
+  EXPECT_THAT(rolled(INT64_MIN), ElementsAre(4, 5, 1, 2, 3));
+}
+
 TEST(Rules, AdaptivePoolsNeedWindowsThatExist) {
   Tensor image = Floats(std::vector<float>(16, 1.0f), {1, 1, 4, 4}), empty(DType::kFloat, {1, 1, 0, 4});
   for (const char* pool : {"aten.adaptive_max_pool2d.default", "aten.adaptive_avg_pool2d.default"}) {

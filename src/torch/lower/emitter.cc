@@ -57,6 +57,15 @@ std::string KeyOf(std::string_view op_type, const Operands& inputs, const Attrib
   return key;
 }
 
+// An axis that no machine could hold is refused at once: what is computed from sizes later cannot overflow then.
+void RequirePossible(const Type& type) {
+  constexpr int64_t kLongest = int64_t{1} << 48;
+  if (!type.is_tensor() || !type.has_rank()) return;
+  for (const Dim& size : *type.shape)
+    if (size.known() && (*size.value < 0 || *size.value > kLongest))
+      Fail(ErrorCode::kInvalidModel, "there is no tensor with an axis of ", *size.value, " elements");
+}
+
 Node DescribeNode(std::string_view op_type, const Operands& inputs, const Attributes& attributes, size_t outputs) {
   Node node;
   node.op_type = op_type;
@@ -95,6 +104,7 @@ void Emitter::CheckTypes(std::string_view op_type, const Operands& inputs) const
 }
 
 Operand Emitter::AddInput(std::string name, Type type) {
+  RequirePossible(type);
   auto record = std::make_shared<Operand::Record>();
   record->name = std::move(name);
   record->facts.type = std::move(type);
@@ -152,6 +162,8 @@ Operands Emitter::EmitMany(std::string_view op_type, Operands inputs, Attributes
   std::vector<ValueFacts> facts = InferNode(
       node, [&](const std::string& name) { return &inputs[std::stoul(name)].facts(); }, options);
 
+  for (const ValueFacts& fact : facts) RequirePossible(fact.type);
+
   Operands results;
   bool all_constant = true;
   for (size_t i = 0; i < outputs; ++i) {
@@ -185,6 +197,7 @@ Operands Emitter::EmitControl(std::string_view op_type, Operands inputs, Attribu
   CheckTypes(op_type, {});
   Operands results;
   for (const Type& type : output_types) {
+    RequirePossible(type);
     auto record = std::make_shared<Operand::Record>();
     record->facts.type = type;
     results.emplace_back(record);
@@ -200,6 +213,7 @@ void Emitter::Refine(const Operand& value, DType dtype, const SymbolicShape& sha
     Fail(ErrorCode::kInternal, "the export made ", value.dtype(), " where the program says ", dtype);
   SymbolicShape full = shape;
   if (value.is_complex()) full.push_back(Dim(2));
+  RequirePossible(Type::Tensor(dtype, full));
   Type& type = value.record()->facts.type;
   try {
     type = Merge(Type::Tensor(type.dtype, std::move(full)), type);

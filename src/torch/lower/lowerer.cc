@@ -106,13 +106,15 @@ Operand Lowerer::Read(const Arg& tensor) const {
   return (*cell)->Read();
 }
 
-// Rules read lists by place: one that is too short is the program's fault.
+// Rules read lists by place and take axes off: a list or a tensor with too few of them is the program's fault.
 Result Lowerer::Lower(const Rule& rule, const std::string& target, const std::vector<Arg>& args) {
   Call call(*this, *builder_, target, args);
   try {
     return rule.lower(call);
   } catch (const std::out_of_range&) {
     Fail(ErrorCode::kInvalidModel, "a list given to it is shorter than the operator needs");
+  } catch (const std::length_error&) {
+    Fail(ErrorCode::kInvalidModel, "a tensor given to it has fewer axes than the operator needs");
   }
 }
 
@@ -159,8 +161,7 @@ std::vector<Arg> Lowerer::WriteBack(const Signature& signature, const std::vecto
   if (!is_view && !(*made == self) && target.Root().level != level_)
     Fail(ErrorCode::kUnsupported,
          "a tensor from outside is written to in a branch or loop that is only decided while the model runs");
-  if (!is_view && !(*made == self))
-    target.Write(builder_->ExpandLike(builder_->CastLike(*made, self), self));
+  if (!is_view && !(*made == self)) target.Write(builder_->ExpandLike(builder_->CastLike(*made, self), self));
   return {args[0]};
 }
 

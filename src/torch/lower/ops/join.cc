@@ -43,7 +43,7 @@ Operands AllAtLeast(Call& c, size_t rank) {
 }
 Result HStack(Call& c) {
   Operands parts = AllAtLeast(c, 1);
-  return c.b.Concat(parts, parts[0].rank() == 1 ? 0 : 1);
+  return c.b.Concat(parts, parts.at(0).rank() == 1 ? 0 : 1);
 }
 Result VStack(Call& c) { return c.b.Concat(AllAtLeast(c, 2), 0); }
 Result DStack(Call& c) { return c.b.Concat(AllAtLeast(c, 3), 2); }
@@ -71,6 +71,7 @@ Result BlockDiag(Call& c) {
 }
 
 Operand TileOf(Builder& b, const Operand& x, const std::vector<Scalar>& repeats) {
+  Require(repeats.size() >= x.rank(), repeats.size(), " counts are too few for ", x.rank(), " axes");
   std::vector<int64_t> leading(repeats.size() - x.rank());
   std::iota(leading.begin(), leading.end(), 0);
   Operand full = b.Unsqueeze(x, leading);
@@ -102,7 +103,7 @@ Result RepeatInterleave(Call& c) {
   counts[static_cast<size_t>(axis) + 1] = Scalar(repeats);
   Operand repeated = TileOf(c.b, c.b.Unsqueeze(x, {axis + 1}), counts);
   Dim size = x.dim(axis);
-  sizes[static_cast<size_t>(axis)] = size.known() ? Scalar(*size.value * repeats) : Scalar(-1);
+  sizes[static_cast<size_t>(axis)] = size.known() ? Scalar(CheckedProduct(*size.value, repeats)) : Scalar(-1);
   return c.b.View(repeated, sizes);
 }
 // Element i repeats[i] times: its index stands that often in a row of indices.
@@ -156,16 +157,18 @@ Result Rot90(Call& c) {
   }
 }
 
-// The last `shift` elements come first.
+// The last `shift` elements come first. A shift by more than the size counts from the beginning again.
 Operand RollAlong(Builder& b, const Operand& x, int64_t axis, const Scalar& shift) {
-  if (shift.is_known()) {
-    int64_t by = shift.AsInt();
-    Dim size = x.dim(axis);
-    if (size.known() && *size.value > 0) by = ((by % *size.value) + *size.value) % *size.value;
-    if (by == 0 || SameDim(size, Dim(0))) return x;
-    return b.Concat({b.Slice(x, axis, Scalar(-by), Scalar(INT64_MAX)), b.Slice(x, axis, Scalar(0), Scalar(-by))}, axis);
+  Dim size = x.dim(axis);
+  if (SameDim(size, Dim(0)) || (shift.is_known() && shift.AsInt() == 0)) return x;
+  Scalar cut;
+  if (shift.is_known() && size.known()) {
+    int64_t by = (shift.AsInt() % *size.value + *size.value) % *size.value;
+    if (by == 0) return x;
+    cut = Scalar(-by);
+  } else {
+    cut = Scalar(Scalar::Kind::kInt, b.Neg(b.Emit("Mod", {b.AsVector(shift), b.SizeOf(x, axis)})));
   }
-  Scalar cut(Scalar::Kind::kInt, b.Neg(b.Emit("Mod", {b.AsVector(shift), b.SizeOf(x, axis)})));
   return b.Concat({b.Slice(x, axis, cut, Scalar(INT64_MAX)), b.Slice(x, axis, Scalar(0), cut)}, axis);
 }
 Result Roll(Call& c) {
@@ -174,13 +177,7 @@ Result Roll(Call& c) {
   std::vector<int64_t> axes = c.Ints(2);
   if (x.rank() == 0) return x;
   if (axes.empty()) return c.b.Reshape(RollAlong(c.b, c.b.Reshape(x, {-1}), 0, shifts.at(0)), c.b.ShapeOf(x));
-  for (size_t i = 0; i < axes.size(); ++i) {
-    bool open = shifts.at(i).is_known() && !x.dim(axes[i]).known() && shifts[i].AsInt() != 0;
-    // A shift by more than an open size, or by exactly it, needs the remainder.
-    Scalar shift = shifts[i];
-    if (open) shift = Scalar(Scalar::Kind::kInt, c.b.Emit("Mod", {c.b.Ints({shift.AsInt()}), c.b.SizeOf(x, axes[i])}));
-    x = RollAlong(c.b, x, axes[i], shift);
-  }
+  for (size_t i = 0; i < axes.size(); ++i) x = RollAlong(c.b, x, axes[i], shifts.at(i));
   return x;
 }
 

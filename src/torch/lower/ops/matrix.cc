@@ -144,7 +144,7 @@ Result Tensordot(Call& c) {
   int64_t summed = 1;
   for (int64_t axis : left) {
     if (!o[0].dim(axis).known()) c.Unsupported("a size that is summed over is not known");
-    summed *= *o[0].dim(axis).value;
+    summed = CheckedProduct(summed, *o[0].dim(axis).value);
   }
   left_order.insert(left_order.end(), left.begin(), left.end());
   right_order = right;

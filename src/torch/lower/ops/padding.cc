@@ -11,8 +11,19 @@ bool AllZero(const std::vector<Scalar>& amounts) {
   return std::all_of(amounts.begin(), amounts.end(), [](const Scalar& n) { return n.is_known() && n.AsInt() == 0; });
 }
 
+// Before and after, from the last axis on.
+void CheckAmounts(const Operand& x, const std::vector<Scalar>& amounts) {
+  constexpr int64_t kMost = int64_t{1} << 48;
+  Require(amounts.size() % 2 == 0 && amounts.size() <= 2 * x.rank(), amounts.size(), " amounts cannot pad ", x.rank(),
+          " axes");
+  for (const Scalar& amount : amounts)
+    if (amount.is_known() && (amount.AsInt() < -kMost || amount.AsInt() > kMost))
+      Fail(ErrorCode::kInvalidModel, "an axis cannot be padded by ", amount.AsInt());
+}
+
 // begin of every axis, then end of every axis, as ONNX lists them.
 Operand OnnxPads(Call& c, const Operand& x, const std::vector<Scalar>& amounts) {
+  CheckAmounts(x, amounts);
   std::vector<Scalar> pads(2 * x.rank(), Scalar(0));
   for (size_t i = 0; i + 1 < amounts.size(); i += 2) {
     size_t axis = x.rank() - 1 - i / 2;
@@ -53,6 +64,7 @@ Operand PadMode(Call& c, const Operand& x, const std::vector<Scalar>& amounts, c
 
 // Negative amounts cut; then the end comes before the beginning and the other way round.
 Operand PadCircular(Call& c, Operand x, const std::vector<Scalar>& amounts) {
+  CheckAmounts(x, amounts);
   for (size_t i = 0; i + 1 < amounts.size(); i += 2) {
     int64_t axis = static_cast<int64_t>(x.rank()) - 1 - static_cast<int64_t>(i / 2);
     int64_t before = amounts[i].AsInt(), after = amounts[i + 1].AsInt();

@@ -40,6 +40,7 @@ Layers ReadLayers(Call& c, size_t first) {
     c.Unsupported(
         "the program was captured in training mode: dropout between its layers is active. Call model.eval() before "
         "torch.export, or export with --eval");
+  if (layers.count < 1) c.Unsupported("there is no recurrent network of ", layers.count, " layers");
   size_t expected = layers.per_direction() * layers.directions() * static_cast<size_t>(layers.count);
   if (layers.params.size() != expected) c.Unsupported("recurrent networks with projections have no export");
   return layers;
@@ -102,8 +103,8 @@ Result RunLayers(Call& c, const Kind& kind, const Operand& input, const Operands
     auto of_layer = [&](const Operand& state) {
       return layers.count == 1 ? state : c.b.Slice(state, 0, Scalar(begin), Scalar(end));
     };
-    LayerResult result =
-        RunLayer(c, kind, layers, layer, x, of_layer(starts[0]), starts.size() > 1 ? of_layer(starts[1]) : Operand());
+    LayerResult result = RunLayer(c, kind, layers, layer, x, of_layer(starts.at(0)),
+                                  starts.size() > 1 ? of_layer(starts[1]) : Operand());
     x = result.y;
     hs.push_back(result.h);
     if (result.cell) cells.push_back(result.cell);

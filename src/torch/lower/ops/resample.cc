@@ -64,7 +64,9 @@ std::vector<Scalar> ScaledSizes(Call& c, const Operand& x, const std::vector<dou
     auto axis = static_cast<int64_t>(x.rank() - factors.size() + i);
     Dim size = x.dim(axis);
     if (size.known()) {
-      sizes.push_back(Scalar(static_cast<int64_t>(std::floor(static_cast<double>(*size.value) * factors[i]))));
+      double scaled = std::floor(static_cast<double>(*size.value) * factors[i]);
+      Require(scaled >= 0 && scaled < 0x1p48, "an axis of ", *size.value, " cannot be scaled by ", factors[i]);
+      sizes.push_back(Scalar(static_cast<int64_t>(scaled)));
     } else {
       Operand scaled = c.b.Mul(c.b.Cast(c.b.SizeOf(x, axis), DType::kDouble), factors[i]);
       sizes.push_back(Scalar(Scalar::Kind::kInt, c.b.Cast(c.b.Floor(scaled), DType::kInt64)));

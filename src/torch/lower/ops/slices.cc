@@ -193,6 +193,7 @@ Result Diagonal(Call& c) { return DiagonalOf(c, c.Tensor(0), c.Int(1), c.Int(2),
 // Element (i, j …) lies at offset + i * stride[0] + j * stride[1] …
 Operand StridedIndices(Call& c, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
                        int64_t offset) {
+  Require(sizes.size() == strides.size(), "there are ", sizes.size(), " sizes and ", strides.size(), " strides");
   Operand indices = c.b.Int(offset);
   for (size_t axis = 0; axis < sizes.size(); ++axis) {
     Operand steps = c.b.Mul(c.b.Range(c.b.Int(0), c.b.Int(sizes[axis]), c.b.Int(1)), c.b.Int(strides[axis]));

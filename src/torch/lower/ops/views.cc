@@ -32,6 +32,7 @@ Result Flatten(Call& c) {
   if (x.rank() == 0) return c.b.Reshape(x, {1});
   size_t first = x.Axis(c.Int(1)), last = x.Axis(c.Int(2));
   if (first == last) return x;
+  Require(first < last, "axes ", first, " to ", last, " cannot be flattened");
   std::vector<Scalar> sizes = c.b.Sizes(x), target(sizes.begin(), sizes.begin() + static_cast<ptrdiff_t>(first));
   Dim middle(1);
   for (size_t axis = first; axis <= last; ++axis) middle = middle * sizes[axis].AsDim();
@@ -54,7 +55,7 @@ Result Unflatten(Call& c) {
       else if (parts[i].AsInt() == -1)
         open = static_cast<int64_t>(i);
       else
-        rest *= parts[i].AsInt();
+        rest = CheckedProduct(rest, parts[i].AsInt());
     }
     if (open >= 0 && rest > 0)
       parts[static_cast<size_t>(open)] = Scalar(*x.dim(static_cast<int64_t>(axis)).value / rest);
@@ -137,6 +138,7 @@ Result MoveDim(Call& c) {
 
 Result ExpandTo(Call& c, const Operand& x, const std::vector<Scalar>& sizes) {
   std::vector<Scalar> target;
+  Require(sizes.size() >= x.rank(), sizes.size(), " sizes are too few for ", x.rank(), " axes");
   size_t added = sizes.size() - x.rank();
   bool same = added == 0;
   for (size_t i = 0; i < sizes.size(); ++i) {

@@ -3,8 +3,8 @@
 namespace ferry {
 
 int64_t PaddedDepth(int64_t depth) {
-  int64_t unit = BestInt8Kernels().depth_unit;
-  return (depth + unit - 1) / unit * unit;
+  int64_t multiple = BestInt8Kernels().depth_multiple;
+  return (depth + multiple - 1) / multiple * multiple;
 }
 
 int64_t PackedInt8Size(int64_t depth, int64_t columns) { return PaddedDepth(depth) * PaddedColumns(columns); }

@@ -30,19 +30,23 @@ struct Int8Output {
 struct Int8Product {
   const void* a = nullptr;  // `rows` of PaddedDepth(depth) ready elements
   int64_t rows = 0, depth = 0;
-  const int8_t* packed = nullptr;
+  const void* packed = nullptr;  // int8_t, or int16_t for multiply_shorts
   int64_t columns = 0;
   Int8Output out;
 };
 
 struct Int8Kernels {
-  int64_t depth_unit;     // depths that lie side by side; the last ones are padded with zeros
-  int64_t element_bytes;  // of a ready element of A
-  int64_t tile_rows;      // rows at full speed: cut work into multiples of it
+  int64_t depth_unit;      // depths that lie side by side
+  int64_t depth_multiple;  // the depth is padded to with zeros
+  int64_t element_bytes;   // of a ready element of A
+  int64_t tile_rows;       // rows at full speed: cut work into multiples of it
   // Makes bytes ready. Signed ones are given with kSignFlip and count from -128 on, unsigned ones with 0.
   void (*prepare)(const uint8_t* from, uint8_t flip, int64_t count, void* to);
   void (*fill)(uint8_t value, int64_t count, void* to);
   void (*multiply)(const Int8Product& product);
+  // The same for any 16-bit integers on both sides, packed in the same order; sums wrap. Null where bytes are
+  // multiplied so much faster that nobody should want it.
+  void (*multiply_shorts)(const Int8Product& product);
   // The smallest and largest of the numbers and 0; NaN is passed over.
   void (*range)(const float* x, int64_t count, float* low, float* high);
   // y = saturate(round(x / scale) + zero) ^ flip, halves to even; NaN becomes 0 ^ flip.

@@ -7,6 +7,7 @@
 #include "kernels/image.h"
 #include "kernels/int8_gemm.h"
 #include "kernels/int8_image.h"
+#include "kernels/int8_winograd.h"
 #include "kernels/packed_gemm.h"
 #include "kernels/row_kernels.h"
 
@@ -89,6 +90,7 @@ FERRY_CHOOSE_BEST(ElementwiseKernels)
 FERRY_CHOOSE_BEST(GemmKernels)
 FERRY_CHOOSE_BEST(ImageKernels)
 FERRY_CHOOSE_BEST(Int8ImageKernels)
+FERRY_CHOOSE_BEST(Int8WinogradTable)
 FERRY_CHOOSE_BEST(RowKernels)
 FERRY_CHOOSE(Int8Kernels)
 

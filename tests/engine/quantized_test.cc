@@ -22,19 +22,21 @@ std::vector<int64_t> Repeat(Random& random, size_t count, int64_t low, int64_t h
   return values;
 }
 
-void RunConv(uint32_t seed, int64_t groups, int64_t group_channels, int64_t group_features) {
+// `plain`: 3×3 with stride 1, over an image of some size.
+void RunConv(uint32_t seed, int64_t groups, int64_t group_channels, int64_t group_features, bool plain = false) {
   QdqBuilder b(seed);
   Random& random = b.random;
-  size_t spatial = random.Int(0, 5) == 0 ? 1 : 2;
+  size_t spatial = !plain && random.Int(0, 5) == 0 ? 1 : 2;
   std::vector<int64_t> kernel = Repeat(random, spatial, 1, 4), strides = Repeat(random, spatial, 1, 2),
                        dilations(spatial, random.Int(0, 4) == 0 ? 2 : 1), pads = Repeat(random, 2 * spatial, 0, 2);
   if (random.Bool()) kernel.assign(spatial, random.Bool() ? 3 : 1);
   if (kernel[0] == 1 && random.Bool()) strides.assign(spatial, 1), pads.assign(2 * spatial, 0);
+  if (plain) kernel.assign(2, 3), strides.assign(2, 1), dilations.assign(2, 1);
   Shape x = {random.Int(1, 2), groups * group_channels}, w = {groups * group_features, group_channels};
   SymbolicShape symbolic = {Dim::Named("n"), Dim(x[1])};
   for (size_t i = 0; i < spatial; ++i) {
     w.push_back(kernel[i]);
-    x.push_back((kernel[i] - 1) * dilations[i] + random.Int(1, 9));
+    x.push_back((kernel[i] - 1) * dilations[i] + random.Int(plain ? 6 : 1, plain ? 20 : 9));
     symbolic.push_back(Dim(x.back()));
   }
   DType x_type = random.Bool() ? DType::kUInt8 : DType::kInt8, y_type = random.Bool() ? DType::kUInt8 : DType::kInt8;
@@ -57,6 +59,11 @@ TEST(Quantized, ConvolutionsOfRandomShapes) {
   std::mt19937 random(1);
   for (uint32_t seed = 0; seed < 400 && !HasFatalFailure(); ++seed)
     RunConv(seed, 1, 1 + random() % (seed % 3 == 0 ? 4 : 70), 1 + random() % 40);
+}
+
+TEST(Quantized, ConvolutionsByWinogradsAlgorithm) {
+  for (uint32_t seed = 0; seed < 40 && !HasFatalFailure(); ++seed)
+    RunConv(seed, 1, 16 * (1 + seed % 5), 16 * (1 + seed % 7), true);
 }
 
 TEST(Quantized, GroupedAndDepthwiseConvolutions) {

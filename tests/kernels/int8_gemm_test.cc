@@ -13,7 +13,7 @@ namespace {
 // A product, its operands, and the sums as they must be.
 struct Trial {
   explicit Trial(std::mt19937& random) {
-    rows = 1 + random() % 30, depth = 1 + random() % (random() % 20 == 0 ? 1500 : 70), columns = 1 + random() % 60;
+    rows = 1 + random() % 30, depth = 1 + random() % (random() % 10 == 0 ? 1500 : 70), columns = 1 + random() % 100;
     flip = random() % 2 ? kSignFlip : uint8_t{0};
     bool extreme = random() % 4 == 0;  // the products that saturate where they are added in 16 bits
     std::vector<uint8_t> a(static_cast<size_t>(rows * depth));

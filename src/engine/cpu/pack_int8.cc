@@ -94,7 +94,7 @@ Int8Weights PackInt8Lines(int64_t groups, int64_t depth, int64_t columns,
   const int64_t unit = BestInt8Kernels().depth_unit, size = PackedInt8Size(depth, columns);
   Int8Weights packed = Room(groups, depth, columns);
   int8_t* panels = packed.panels.MutableData<int8_t>();
-  if (columns % kInt8PanelWidth != 0 || depth % unit != 0) std::fill_n(panels, packed.panels.size(), int8_t{0});
+  if (columns % kInt8PanelWidth != 0 || PaddedDepth(depth) != depth) std::fill_n(panels, packed.panels.size(), int8_t{0});
   for (int64_t group = 0; group < groups; ++group)
     for (int64_t n = 0; n < columns; ++n) {
       const int8_t* from = line(group, n);

@@ -1,12 +1,13 @@
-// QuantizedImageConv: one channel to one channel directly, everything else as a product over rows made ready, window by
-// window.
+// QuantizedImageConv: one channel to one channel directly, 3×3 by Winograd's algorithm where it pays
+// (quantized_winograd.cc), everything else as a product over rows made ready, window by window.
+#include "engine/cpu/quantized_conv.h"
+
 #include <algorithm>
 #include <mutex>
 
 #include "base/mapped_file.h"
 #include "engine/cpu/conv.h"
 #include "engine/cpu/cuts.h"
-#include "engine/cpu/int8_product.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/scratch.h"
 #include "kernels/int8_image.h"
@@ -15,24 +16,8 @@
 namespace ferry {
 namespace {
 
-struct Call {
-  OpContext& context;
-  const uint8_t* x;
-  void* y;
-};
-
-class Algorithm {
- public:
-  Algorithm(const ImageConvPlan& plan, Int8Finish finish) : plan_(plan), finish_(std::move(finish)) {}
-  virtual ~Algorithm() = default;
-  virtual void Run(const Call& call) const = 0;
-  const ImageConvPlan& plan() const { return plan_; }
-  DType y_type() const { return finish_.step().y_type; }
-
- protected:
-  const ImageConvPlan plan_;
-  const Int8Finish finish_;
-};
+using Call = QuantizedConvCall;
+using Algorithm = QuantizedConvAlgorithm;
 
 // Few channels: the taps of a kernel row lie next to each other in a padded copy of the image.
 bool MergesTaps(const ImageConvPlan& plan) {
@@ -301,6 +286,8 @@ std::unique_ptr<Algorithm> Choose(const KernelRequest& request, const Shape& sha
     auto taps = request.weights.Get<DepthwiseWeights>(weight, "8-bit taps", [&] { return TurnTaps(weight, conv); });
     return std::make_unique<DepthwiseConv8>(plan, finish(taps->sums), taps);
   }
+  if (int64_t outputs = QuantizedWinogradOutputs(plan, weight))
+    return MakeQuantizedWinograd(plan, weight, outputs, request.weights, finish);
   if (plan.channels_first && !MergesTaps(plan)) return nullptr;
   auto packed = request.weights.Get<Int8Weights>(weight, Cat("8-bit convolution panels in ", conv.groups, " groups"),
                                                  [&] { return PackConv(weight, conv); });

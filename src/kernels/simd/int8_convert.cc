@@ -32,7 +32,7 @@ void Int8Quantize(const float* x, int64_t count, float scale, float zero, uint8_
   auto one = [&](Floats v) {
     Floats level = hn::Add(hn::Round(hn::Div(v, divisor)), shift);
     level = hn::IfThenElse(hn::Gt(level, none), level, none);
-    return hn::Xor(ToBytes(di, hn::ConvertTo(di, hn::IfThenElse(hn::Gt(level, most), most, level))), flips);
+    return hn::Xor(ToBytes(di, NearestSmall(d, hn::IfThenElse(hn::Gt(level, most), most, level), 0)), flips);
   };
   int64_t i = 0;
   for (; i + kIntStep <= count; i += kIntStep) hn::StoreU(one(hn::LoadU(d, x + i)), d8, y + i);

@@ -25,6 +25,16 @@ static HWY_INLINE hn::Vec<hn::Rebind<uint8_t, D>> ToBytes(D, hn::Vec<D> v) {
   return hn::DemoteTo(hn::Rebind<uint8_t, D>(), v);
 }
 
+// The nearest integer (halves to even) + `added` of numbers far smaller than 2²²: the conversion of the instruction set
+// comes with corrections for those that are too large.
+template <class D>
+static HWY_INLINE hn::Vec<hn::RebindToSigned<D>> NearestSmall(D d, hn::Vec<D> v, int32_t added) {
+  constexpr float kWhole = 12582912.0f;  // 1.5 · 2²³: its last bit counts ones
+  constexpr int32_t kBits = 0x4B400000;
+  const hn::RebindToSigned<D> di;
+  return hn::Add(hn::BitCast(di, hn::Add(v, hn::Set(d, kWhole))), hn::Set(di, added - kBits));
+}
+
 // One vector of sums of a row, from `column` on.
 template <class D>
 static HWY_INLINE void FinishSums(D d, hn::Vec<D> sum, const ferry::Int8Output& out, int64_t row, int64_t column,
@@ -43,7 +53,7 @@ static HWY_INLINE void FinishSums(D d, hn::Vec<D> sum, const ferry::Int8Output& 
   const int32_t shifted = out.low < 0 || out.high < 0 ? 128 : 0;
   value = hn::Max(value, hn::Set(df, static_cast<float>(out.low - out.zero)));
   value = hn::Min(value, hn::Set(df, static_cast<float>(out.high - out.zero)));
-  const auto level = hn::Add(hn::NearestInt(value), hn::Set(d, out.zero + shifted));
+  const auto level = NearestSmall(df, value, out.zero + shifted);
   const hn::Rebind<uint8_t, D> d8;
   const auto flip = hn::Set(d8, static_cast<uint8_t>(shifted));
   StorePart(d8, hn::Xor(ToBytes(d, level), flip), count, static_cast<uint8_t*>(out.c) + at);

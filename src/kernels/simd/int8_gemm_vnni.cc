@@ -21,43 +21,48 @@ using ByteTile = Tile<uint8_t>;
 int64_t Padded(int64_t depth) { return (depth + kUnit - 1) / kUnit * kUnit; }
 
 template <int kRows>
-HWY_NOINLINE FERRY_VNNI void RunTile(const ByteTile& tile) {
-  __m512i sums[kRows];
-  HWY_UNROLL(12) for (int i = 0; i < kRows; ++i) sums[i] = _mm512_setzero_si512();
-  const uint8_t* HWY_RESTRICT a = tile.a;
-  const auto* HWY_RESTRICT b = static_cast<const int8_t*>(tile.b);
-  const int64_t a_stride = tile.a_stride;
-  for (int64_t depth = 0; depth < tile.depths; depth += kUnit, a += kUnit, b += kUnit * ferry::kInt8PanelWidth) {
-    const __m512i columns = _mm512_loadu_si512(b);
-    HWY_UNROLL(12) for (int i = 0; i < kRows; ++i) {
-      int32_t four;
-      __builtin_memcpy(&four, a + i * a_stride, sizeof four);
-      sums[i] = _mm512_dpbusd_epi32(sums[i], _mm512_set1_epi32(four), columns);
+HWY_NOINLINE FERRY_VNNI void RunTiles(ByteTile tile, int64_t tiles) {
+  for (; tiles > 0; --tiles, tile.a += kRows * tile.a_stride, tile.sums += kRows * tile.sums_stride) {
+    __m512i sums[kRows];
+    HWY_UNROLL(12)
+    for (int i = 0; i < kRows; ++i)
+      sums[i] = tile.adds ? _mm512_loadu_si512(tile.sums + i * tile.sums_stride) : _mm512_setzero_si512();
+    const uint8_t* HWY_RESTRICT a = tile.a;
+    const auto* HWY_RESTRICT b = static_cast<const int8_t*>(tile.b);
+    const int64_t a_stride = tile.a_stride;
+    for (int64_t depth = 0; depth < tile.depths; depth += kUnit, a += kUnit, b += kUnit * ferry::kInt8PanelWidth) {
+      const __m512i columns = _mm512_loadu_si512(b);
+      HWY_UNROLL(12) for (int i = 0; i < kRows; ++i) {
+        int32_t four;
+        __builtin_memcpy(&four, a + i * a_stride, sizeof four);
+        sums[i] = _mm512_dpbusd_epi32(sums[i], _mm512_set1_epi32(four), columns);
+      }
     }
-  }
-  HWY_UNROLL(12) for (int i = 0; i < kRows; ++i) {
-    int32_t* kept = tile.sums + i * ferry::kInt8PanelWidth;
-    _mm512_store_si512(kept, sums[i]);
+    HWY_UNROLL(12) for (int i = 0; i < kRows; ++i) _mm512_storeu_si512(tile.sums + i * tile.sums_stride, sums[i]);
   }
 }
 
 void RunRows(int64_t rows, const ByteTile& tile) {
-  switch (rows) {
-    case 1: return RunTile<1>(tile);
-    case 2: return RunTile<2>(tile);
-    case 3: return RunTile<3>(tile);
-    case 4: return RunTile<4>(tile);
-    case 5: return RunTile<5>(tile);
-    case 6: return RunTile<6>(tile);
-    default: return RunTile<kTileRows>(tile);
-  }
+  ForTiles<kTileRows>(rows, tile, [](int64_t most, const ByteTile& part, int64_t tiles) {
+    switch (most) {
+      case 1: return RunTiles<1>(part, tiles);
+      case 2: return RunTiles<2>(part, tiles);
+      case 3: return RunTiles<3>(part, tiles);
+      case 4: return RunTiles<4>(part, tiles);
+      case 5: return RunTiles<5>(part, tiles);
+      case 6: return RunTiles<6>(part, tiles);
+      default: return RunTiles<kTileRows>(part, tiles);
+    }
+  });
 }
 
 void Multiply(const ferry::Int8Product& product) {
-  const int64_t padded = Padded(product.depth);
-  ForPanels(product, [&](int64_t row, int64_t rows, int64_t column) {
-    auto as_it_is = [](const int8_t* panel, int64_t) { return panel; };
-    MultiplyPanel<uint8_t, kTileRows, kUnit>(product, padded, kChunkDepth, row, rows, column, as_it_is, RunRows);
+  ByteTile tile{};
+  tile.a_stride = Padded(product.depth);
+  auto as_it_is = [](const int8_t* panel, int64_t, const ByteTile&) { return panel; };
+  ForRowBlocks(product, [&](int64_t row, int64_t rows) {
+    for (int64_t column = 0; column < product.columns; column += ferry::kInt8PanelWidth)
+      MultiplyPanel<int8_t, kUnit>(product, kChunkDepth, row, rows, column, tile, as_it_is, RunRows);
   });
 }
 
@@ -75,8 +80,8 @@ void Fill(uint8_t value, int64_t count, void* to) { __builtin_memset(to, value, 
 }  // namespace
 
 extern const Int8Kernels kInt8VnniKernels;
-const Int8Kernels kInt8VnniKernels = {kUnit,    1,         kTileRows,    Prepare,       Fill,
-                                      Multiply, Int8Range, Int8Quantize, Int8Dequantize};
+const Int8Kernels kInt8VnniKernels = {kUnit,    kUnit,   1,         kTileRows,    Prepare,       Fill,
+                                      Multiply, nullptr, Int8Range, Int8Quantize, Int8Dequantize};
 
 }  // namespace ferry::FERRY_ISA
 

@@ -140,24 +140,32 @@ void Add(const ferry::Int8Sum& sum, int64_t count) {
   const FloatTag d;
   const IntTag di;
   const hn::Rebind<uint8_t, FloatTag> d8;
-  const auto a_zero = hn::Set(di, sum.a_zero), b_zero = hn::Set(di, sum.b_zero), zero = hn::Set(di, sum.zero);
+  const auto a_zero = hn::Set(di, sum.a_zero), b_zero = hn::Set(di, sum.b_zero);
   const auto a_flip = hn::Set(d8, sum.a_flip), b_flip = hn::Set(d8, sum.b_flip), y_flip = hn::Set(d8, sum.y_flip);
   const Floats a_factor = hn::Set(d, sum.a_factor), b_factor = hn::Set(d, sum.b_factor),
                low = hn::Set(d, static_cast<float>(sum.low - sum.zero)),
                high = hn::Set(d, static_cast<float>(sum.high - sum.zero));
-  auto one = [&](auto a, auto b) {
-    const Floats x = hn::ConvertTo(d, hn::Sub(hn::PromoteTo(di, hn::Xor(a, a_flip)), a_zero));
-    const Floats y = hn::ConvertTo(d, hn::Sub(hn::PromoteTo(di, hn::Xor(b, b_flip)), b_zero));
+  auto levels = [&](const uint8_t* a, const uint8_t* b) {
+    const Floats x = hn::ConvertTo(d, hn::Sub(hn::PromoteTo(di, hn::Xor(hn::LoadU(d8, a), a_flip)), a_zero));
+    const Floats y = hn::ConvertTo(d, hn::Sub(hn::PromoteTo(di, hn::Xor(hn::LoadU(d8, b), b_flip)), b_zero));
     const Floats value = hn::Min(hn::Max(hn::MulAdd(x, a_factor, hn::Mul(y, b_factor)), low), high);
-    return hn::Xor(ToBytes(di, hn::Add(hn::NearestInt(value), zero)), y_flip);
+    return NearestSmall(d, value, sum.zero);
   };
+  auto bytes = [&](const uint8_t* a, const uint8_t* b) { return hn::Xor(ToBytes(di, levels(a, b)), y_flip); };
   int64_t i = 0;
-  for (; i + kStep <= count; i += kStep)
-    hn::StoreU(one(hn::LoadU(d8, sum.a + i), hn::LoadU(d8, sum.b + i)), d8, sum.y + i);
+#if HWY_TARGET == HWY_AVX2
+  for (; i + 4 * kStep <= count; i += 4 * kStep) {
+    const uint8_t *a = sum.a + i, *b = sum.b + i;
+    const Ints first[] = {levels(a, b), levels(a + kStep, b + kStep)};
+    const Ints second[] = {levels(a + 2 * kStep, b + 2 * kStep), levels(a + 3 * kStep, b + 3 * kStep)};
+    StoreLevels(first, second, sum.y_flip, sum.y + i, 2 * kStep);
+  }
+#endif
+  for (; i + kStep <= count; i += kStep) hn::StoreU(bytes(sum.a + i, sum.b + i), d8, sum.y + i);
   if (i == count) return;
-  HWY_ALIGN uint8_t a[64] = {}, b[64] = {};
+  uint8_t a[64] = {}, b[64] = {};
   for (int64_t n = i; n < count; ++n) a[n - i] = sum.a[n], b[n - i] = sum.b[n];
-  StorePart(d8, one(hn::Load(d8, a), hn::Load(d8, b)), count - i, sum.y + i);
+  StorePart(d8, bytes(a, b), count - i, sum.y + i);
 }
 
 void Largest(const uint8_t* const* pixels, int64_t count, int64_t channels, uint8_t flip, uint8_t* to) {

@@ -22,7 +22,12 @@ struct Tile {
   const Element* a;
   int64_t a_stride, depths;
   const void* b;
-  int32_t* sums;  // of this tile's rows and columns, a panel wide
+  int32_t* sums;  // of this tile's rows and columns
+  int64_t sums_stride;
+  bool adds;  // to the sums that are there
+  // What is taken off the sums of a row and of a column; null for tiles that make no such terms.
+  const int32_t* row_terms;
+  const int32_t* column_terms;
 };
 
 // The levels of one row's columns, in [0, 255], as bytes.
@@ -41,6 +46,24 @@ static HWY_INLINE void StoreLevels(const Ints (&levels)[kTileVectors], uint8_t f
 #endif
 }
 
+#if HWY_TARGET == HWY_AVX2
+// The same for two rows.
+static HWY_INLINE void StoreLevels(const Ints (&first)[kTileVectors], const Ints (&second)[kTileVectors], uint8_t flip,
+                                   uint8_t* to, int64_t stride) {
+  const hn::ScalableTag<int16_t> d16;
+  const hn::ScalableTag<uint8_t> d8;
+  const hn::Half<hn::ScalableTag<uint8_t>> half;
+  HWY_ALIGN static constexpr int32_t kOrder[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+  const auto one = hn::ReorderDemote2To(d16, first[0], first[1]),
+             other = hn::ReorderDemote2To(d16, second[0], second[1]);
+  const hn::Vec<decltype(d8)> bytes{_mm256_packus_epi16(one.raw, other.raw)};  // Highway has no name for it
+  const Ints ordered = hn::TableLookupLanes(hn::BitCast(IntTag(), bytes), hn::SetTableIndices(IntTag(), kOrder));
+  const auto both = hn::Xor(hn::BitCast(d8, ordered), hn::Set(d8, flip));
+  hn::StoreU(hn::LowerHalf(half, both), half, to);
+  hn::StoreU(hn::UpperHalf(half, both), half, to + stride);
+}
+#endif
+
 // What FinishSums does, for rows of kTileColumns sums `stride` apart, without row terms.
 template <bool kBytes>
 static HWY_INLINE void FinishRows(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_t column,
@@ -50,7 +73,6 @@ static HWY_INLINE void FinishRows(const ferry::Int8Output& out, int64_t row, int
   const int32_t shifted = out.low < 0 || out.high < 0 ? 128 : 0;
   const Floats low = hn::Set(df, static_cast<float>(out.low - out.zero)),
                high = hn::Set(df, static_cast<float>(out.high - out.zero));
-  const Ints zero = hn::Set(d, out.zero + shifted);
   Ints offset[kTileVectors];
   Floats factor[kTileVectors], shift[kTileVectors];
   for (int v = 0; v < kTileVectors; ++v) {
@@ -58,18 +80,34 @@ static HWY_INLINE void FinishRows(const ferry::Int8Output& out, int64_t row, int
     factor[v] = hn::LoadU(df, out.factor + column + v * kIntStep);
     shift[v] = out.shift ? hn::LoadU(df, out.shift + column + v * kIntStep) : hn::Zero(df);
   }
-  int64_t at = row * out.stride + column;
-  for (int64_t i = 0; i < rows; ++i, at += out.stride, sums += stride) {
+  auto value = [&](const int32_t* from, int v) {
+    const Ints sum = hn::Add(hn::Load(d, from + v * kIntStep), offset[v]);
+    return hn::MulAdd(hn::ConvertTo(df, sum), factor[v], shift[v]);
+  };
+  int64_t at = row * out.stride + column, i = 0;
+  if constexpr (kBytes) {
+    auto* const to = static_cast<uint8_t*>(out.c);
+    const auto flip = static_cast<uint8_t>(shifted);
+    auto make = [&](const int32_t* from, Ints(&levels)[kTileVectors]) {
+      for (int v = 0; v < kTileVectors; ++v)
+        levels[v] = NearestSmall(df, hn::Min(hn::Max(value(from, v), low), high), out.zero + shifted);
+    };
     Ints levels[kTileVectors];
-    for (int v = 0; v < kTileVectors; ++v) {
-      const Ints sum = hn::Add(hn::Load(d, sums + v * kIntStep), offset[v]);
-      const Floats value = hn::MulAdd(hn::ConvertTo(df, sum), factor[v], shift[v]);
-      if constexpr (kBytes)
-        levels[v] = hn::Add(hn::NearestInt(hn::Min(hn::Max(value, low), high)), zero);
-      else
-        hn::StoreU(value, df, static_cast<float*>(out.c) + at + v * kIntStep);
+#if HWY_TARGET == HWY_AVX2
+    for (Ints second[kTileVectors]; i + 2 <= rows; i += 2, at += 2 * out.stride, sums += 2 * stride) {
+      make(sums, levels);
+      make(sums + stride, second);
+      StoreLevels(levels, second, flip, to + at, out.stride);
     }
-    if constexpr (kBytes) StoreLevels(levels, static_cast<uint8_t>(shifted), static_cast<uint8_t*>(out.c) + at);
+#endif
+    for (; i < rows; ++i, at += out.stride, sums += stride) {
+      make(sums, levels);
+      StoreLevels(levels, flip, to + at);
+    }
+  } else {
+    for (; i < rows; ++i, at += out.stride, sums += stride)
+      for (int v = 0; v < kTileVectors; ++v)
+        hn::StoreU(value(sums, v), df, static_cast<float*>(out.c) + at + v * kIntStep);
   }
 }
 
@@ -87,58 +125,65 @@ static HWY_NOINLINE void FinishBlock(const ferry::Int8Output& out, int64_t row, 
       FinishSums(d, hn::Load(d, sums + i * stride + n), out, row + i, column + n, columns - n);
 }
 
-// Rows of a tile, each a panel apart.
-static HWY_NOINLINE void AddTile(const int32_t* part, int64_t rows, int32_t* sums) {
-  const IntTag d;
-  for (int64_t i = 0; i < rows; ++i, part += ferry::kInt8PanelWidth, sums += ferry::kInt8PanelWidth)
-    for (int n = 0; n < kTileColumns; n += kIntStep)
-      hn::Store(hn::Add(hn::Load(d, sums + n), hn::Load(d, part + n)), d, sums + n);
+// Sums that are wanted as they are go where they belong at once.
+static HWY_INLINE bool TakesSums(const ferry::Int8Output& out) {
+  return out.kind == ferry::Int8Output::Kind::kSums && !out.offset && !out.row_term;
 }
 
-// One panel of columns against one block of rows, chunk of depths after chunk. `ready(depth, depths)` gives the panel's
-// part as tiles read it, kUnitBytes for the depths that lie side by side; run(rows, tile) makes the sums of one tile.
-// Tiles know nothing of earlier depths: their loops need all registers.
-template <class Element, int kMostRows, int kUnitBytes, class Ready, class Run>
-static HWY_INLINE void MultiplyPanel(const ferry::Int8Product& product, int64_t padded, int64_t chunk,
-                                     int64_t first_row, int64_t rows, int64_t column, const Ready& ready,
-                                     const Run& run) {
-  HWY_ALIGN int32_t sums[kBlockRows * ferry::kInt8PanelWidth], part[kMostRows * ferry::kInt8PanelWidth];
-  const int64_t columns =
-      product.columns - column < ferry::kInt8PanelWidth ? product.columns - column : ferry::kInt8PanelWidth;
-  const int8_t* panel = product.packed + column * padded;
+// One panel of columns against one block of rows, chunk of depths after chunk. `ready(part, depths, tile)` makes a part
+// of the panel what tiles read, kUnitBytes for the depths that lie side by side; run(rows, tile) makes the sums of all
+// rows. `tile` comes with the row terms of the block.
+template <class Weight, int kUnitBytes, class Element, class Ready, class Run>
+static HWY_INLINE void MultiplyPanel(const ferry::Int8Product& product, int64_t chunk, int64_t first_row, int64_t rows,
+                                     int64_t column, Tile<Element> tile, const Ready& ready, const Run& run) {
+  constexpr int64_t kWidth = ferry::kInt8PanelWidth;
+  HWY_ALIGN int32_t sums[kBlockRows * kWidth];
+  const int64_t columns = product.columns - column < kWidth ? product.columns - column : kWidth, padded = tile.a_stride;
+  const bool stays = columns == kWidth && TakesSums(product.out);
+  int32_t* const to = stays ? static_cast<int32_t*>(product.out.c) + first_row * product.out.stride + column : sums;
+  tile.sums_stride = stays ? product.out.stride : kWidth;
+  const auto* panel = static_cast<const Weight*>(product.packed) + column * padded;
+  const int32_t* const terms = tile.column_terms;
   for (int64_t depth = 0; depth < padded; depth += chunk) {
-    Tile<Element> tile{};
-    tile.a_stride = padded;
     tile.depths = padded - depth < chunk ? padded - depth : chunk;
-    const void* ready_panel = ready(panel + depth * ferry::kInt8PanelWidth, tile.depths);
+    tile.adds = depth > 0;
+    const void* ready_panel = ready(panel + depth * kWidth, tile.depths, tile);
     // What is read next comes from far away.
-    const int8_t* next = panel + (depth + tile.depths) * ferry::kInt8PanelWidth;
-    const int64_t ahead = (padded < chunk ? padded : chunk) * ferry::kInt8PanelWidth;
-    for (int64_t i = 0; i < ahead; i += 64) __builtin_prefetch(next + i);
+    const Weight* next = panel + (depth + tile.depths) * kWidth;
+    const int64_t ahead = (padded < chunk ? padded : chunk) * kWidth;
+    for (int64_t i = 0; i < ahead; i += 64 / static_cast<int64_t>(sizeof(Weight))) __builtin_prefetch(next + i);
     for (int n = 0; n < columns; n += kTileColumns) {
       tile.b = static_cast<const uint8_t*>(ready_panel) + n * kUnitBytes;
-      for (int64_t row = 0; row < rows;) {
-        const int64_t left = rows - row, count = left >= kMostRows ? kMostRows : left > 6 ? 6 : left;
-        tile.a = static_cast<const Element*>(product.a) + (first_row + row) * padded + depth;
-        int32_t* to = sums + row * ferry::kInt8PanelWidth + n;
-        tile.sums = depth == 0 ? to : part;
-        run(count, tile);
-        if (depth > 0) AddTile(part, count, to);
-        row += count;
-      }
+      tile.a = static_cast<const Element*>(product.a) + first_row * padded + depth;
+      tile.sums = to + n;
+      if (terms) tile.column_terms = terms + n;
+      run(rows, tile);
     }
   }
+  if (stays) return;
   for (int n = 0; n < columns; n += kTileColumns)
     FinishBlock(product.out, first_row, rows, column + n, columns - n < kTileColumns ? columns - n : kTileColumns,
-                sums + n, ferry::kInt8PanelWidth);
+                sums + n, kWidth);
 }
 
-// Calls body(row, rows, column) for every block of rows and every panel of columns.
+// All panels against blocks of rows that fit `sums` of MultiplyPanel.
 template <class Body>
-static HWY_INLINE void ForPanels(const ferry::Int8Product& product, const Body& body) {
-  for (int64_t row = 0; row < product.rows; row += kBlockRows) {
-    const int64_t rows = product.rows - row < kBlockRows ? product.rows - row : kBlockRows;
-    for (int64_t column = 0; column < product.columns; column += ferry::kInt8PanelWidth) body(row, rows, column);
+static HWY_INLINE void ForRowBlocks(const ferry::Int8Product& product, const Body& body) {
+  for (int64_t row = 0; row < product.rows; row += kBlockRows)
+    body(row, product.rows - row < kBlockRows ? product.rows - row : kBlockRows);
+}
+
+// Tiles of kMost rows, then of 6, then what is left: run(rows of a tile, tile, number of tiles).
+template <int kMost, class Element, class Run>
+static HWY_INLINE void ForTiles(int64_t rows, Tile<Element> tile, const Run& run) {
+  for (int64_t most : {int64_t{kMost}, int64_t{6}, int64_t{5}, int64_t{4}, int64_t{3}, int64_t{2}, int64_t{1}}) {
+    if (most > kMost || rows < most) continue;
+    const int64_t tiles = rows / most;
+    run(most, tile, tiles);
+    rows -= most * tiles;
+    tile.a += most * tiles * tile.a_stride;
+    tile.sums += most * tiles * tile.sums_stride;
+    if (tile.row_terms) tile.row_terms += most * tiles;
   }
 }
 

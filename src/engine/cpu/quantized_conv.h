@@ -1,0 +1,35 @@
+// Ways to compute a convolution of bytes over channels-last images.
+#pragma once
+
+#include "engine/cpu/int8_product.h"
+#include "ops/support/image.h"
+
+namespace ferry {
+
+struct QuantizedConvCall {
+  OpContext& context;
+  const uint8_t* x;
+  void* y;
+};
+
+class QuantizedConvAlgorithm {
+ public:
+  QuantizedConvAlgorithm(const ImageConvPlan& plan, Int8Finish finish) : plan_(plan), finish_(std::move(finish)) {}
+  virtual ~QuantizedConvAlgorithm() = default;
+  virtual void Run(const QuantizedConvCall& call) const = 0;
+  const ImageConvPlan& plan() const { return plan_; }
+  DType y_type() const { return finish_.step().y_type; }
+
+ protected:
+  const ImageConvPlan plan_;
+  const Int8Finish finish_;
+};
+
+// The size of the tiles with which Winograd's algorithm pays for this convolution, 0: it does not.
+int64_t QuantizedWinogradOutputs(const ImageConvPlan& plan, const Tensor& weight);
+// finish(sums of the weights) makes what becomes of the sums.
+std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedWinograd(
+    const ImageConvPlan& plan, const Tensor& weight, int64_t outputs, WeightCache& cache,
+    FunctionRef<Int8Finish(const std::vector<int32_t>&)> finish);
+
+}  // namespace ferry

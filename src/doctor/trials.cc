@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <span>
+#include <unordered_set>
 
 #include "base/directory.h"
 #include "base/error.h"
 #include "doctor/elements.h"
 #include "doctor/random_input.h"
 #include "doctor/recording.h"
+#include "ops/operator.h"
 
 namespace ferry {
 namespace {
@@ -102,33 +105,91 @@ double ShareOutside(const Tensor& tensor, const QuantizedRange& range) {
   return numbers.empty() ? 0 : static_cast<double>(outside) / static_cast<double>(numbers.size());
 }
 
-std::vector<std::string> AllNames(const Session& session) {
-  std::vector<std::string> names;
-  for (const Node& node : session.model().graph.nodes)
-    for (const std::string& output : node.outputs)
-      if (!output.empty()) names.push_back(output);
-  return names;
-}
-
-TrialNumbers RunOne(const Session& session, const Trial& trial, const std::vector<std::string>& names,
-                    ThreadPool& pool) {
-  std::vector<Value> results = session.Run(trial.inputs, names);
-  TrialNumbers numbers{.trial = &trial};
-  std::unordered_map<std::string, const Tensor*> tensors;
-  auto take = [&](const std::string& name, const Value& value) {
-    if (!value.is_tensor() || !IsFloating(value.tensor().dtype())) return;
-    numbers.values.emplace(name, Count(value.tensor(), &pool));
-    tensors.emplace(name, &value.tensor());
-  };
-  for (size_t i = 0; i < names.size(); ++i) take(names[i], results[i]);
-  for (const NamedValue& input : trial.inputs) take(input.first, input.second);
-  const Graph& graph = session.model().graph;
-  for (const Node& node : graph.nodes) {
-    if (node.op_type != "QuantizeLinear" || !node.HasOutput(0)) continue;
-    auto input = tensors.find(node.inputs[0]);
-    std::optional<QuantizedRange> range = RangeOf(node, graph);
-    if (input != tensors.end() && range) numbers.clipped[node.outputs[0]] = ShareOutside(*input->second, *range);
+// What can be said about a graph's values before it runs.
+class ValueNames {
+ public:
+  explicit ValueNames(const Graph& graph) {
+    for (const Node& node : graph.nodes) {
+      if (HasSameElements(node)) same_as_[node.outputs[0]] = RootOf(node.inputs[0]);
+      for (const std::string& input : node.inputs) read_.insert(input);
+      for (const std::string& output : node.outputs)
+        if (!output.empty()) made_.push_back(output);
+      std::optional<QuantizedRange> range;
+      if (node.op_type == "QuantizeLinear" && node.HasOutput(0)) range = RangeOf(node, graph);
+      if (range) quantized_[RootOf(node.inputs[0])].emplace_back(node.outputs[0], *range);
+    }
+    for (const ValueInfo& output : graph.outputs) read_.erase(output.name);
   }
+
+  const std::vector<std::string>& made() const { return made_; }
+  // All that must be asked for so that every node runs.
+  std::vector<std::string> Last() const {
+    std::vector<std::string> last;
+    for (const std::string& name : made_)
+      if (!read_.count(name)) last.push_back(name);
+    return last;
+  }
+  // The value whose elements these are.
+  const std::string& RootOf(const std::string& name) const {
+    auto found = same_as_.find(name);
+    return found == same_as_.end() ? name : found->second;
+  }
+  // Outputs of QuantizeLinear that a value is the input of, with what they can express.
+  std::span<const std::pair<std::string, QuantizedRange>> QuantizedFrom(const std::string& root) const {
+    auto found = quantized_.find(root);
+    if (found == quantized_.end()) return {};
+    return found->second;
+  }
+
+ private:
+  static bool HasSameElements(const Node& node) {
+    if (!node.HasInput(0) || node.outputs.size() != 1) return false;
+    const Operator* op = FindOperator(node.domain, node.op_type);
+    return (op && op->is_view) || (node.op_type == "Transpose" && CanonicalDomain(node.domain).empty());
+  }
+
+  std::vector<std::string> made_;
+  std::unordered_set<std::string> read_;
+  std::unordered_map<std::string, std::string> same_as_;
+  std::unordered_map<std::string, std::vector<std::pair<std::string, QuantizedRange>>> quantized_;
+};
+
+// Values are counted as they come: all of them together may be more than memory holds.
+TrialNumbers RunOne(const Session& session, const Trial& trial, const ValueNames& names, ThreadPool& pool) {
+  TrialNumbers numbers{.trial = &trial};
+  std::unordered_set<std::string> others;  // of another type
+  auto take = [&](const std::string& name, const Value& value) {
+    if (names.RootOf(name) != name) return;
+    if (!value.is_tensor() || !IsFloating(value.tensor().dtype())) {
+      others.insert(name);
+      return;
+    }
+    numbers.values.emplace(name, Count(value.tensor(), &pool));
+    for (const auto& [output, range] : names.QuantizedFrom(name))
+      numbers.clipped[output] = ShareOutside(value.tensor(), range);
+  };
+  for (const NamedValue& input : trial.inputs) take(input.first, input.second);
+  RunOptions options;
+  options.watch = take;
+  session.Run(trial.inputs, names.Last(), options);
+
+  std::vector<std::string> unseen;  // weights, and constants that no step makes
+  for (const std::string& name : names.made()) {
+    const std::string& root = names.RootOf(name);
+    if (numbers.values.count(root) || !others.insert(root).second) continue;
+    const StoredTensor* stored = session.model().graph.FindInitializer(root);
+    if (stored && stored->problem.empty() && stored->tensor.defined())
+      take(root, stored->tensor);
+    else
+      unseen.push_back(root);
+  }
+  if (!unseen.empty()) {
+    std::vector<Value> results = session.Run(trial.inputs, unseen);
+    for (size_t i = 0; i < unseen.size(); ++i) take(unseen[i], results[i]);
+  }
+  for (const std::string& name : names.made())
+    if (auto root = numbers.values.find(names.RootOf(name)); root != numbers.values.end())
+      numbers.values.emplace(name, Numbers(root->second));
   return numbers;
 }
 
@@ -162,7 +223,7 @@ std::vector<TrialNumbers> RunTrials(const Session& session, const std::vector<Tr
   using Clock = std::chrono::steady_clock;
   Clock::time_point start = Clock::now();
   auto used_ms = [&] { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); };
-  std::vector<std::string> names = AllNames(session);
+  const ValueNames names(session.model().graph);
   std::vector<TrialNumbers> all;
   double longest_ms = 0;
   for (const Trial& trial : trials) {

@@ -118,9 +118,19 @@ std::vector<Tensor> Program::BindResults(Frame& frame, std::span<const Value> in
   return placed;
 }
 
-void Program::RunStep(size_t index, Frame& frame, const RunServices& services, Profile* profile) const {
+void Program::Show(const Step& step, const Frame& frame, const RunExtras& extras) const {
+  if (!extras.watch) return;
+  for (int slot : step.outputs)
+    if (slot >= 0) (*extras.watch)(slots_[static_cast<size_t>(slot)].name, frame.values[static_cast<size_t>(slot)]);
+}
+
+void Program::RunStep(size_t index, Frame& frame, const RunServices& services, const RunExtras& extras) const {
   const Step& step = steps_[index];
-  if (step.chain) return RunChain(index, frame, services, profile);
+  Profile* const profile = extras.profile;
+  if (step.chain) {
+    RunChain(index, frame, services, profile);
+    return Show(step, frame, extras);
+  }
   std::vector<BodyRunner> runners;
   std::vector<Subgraph*> bodies;
   if (!step.bodies.empty()) {
@@ -141,6 +151,7 @@ void Program::RunStep(size_t index, Frame& frame, const RunServices& services, P
   }
   KeepInPlace(step, frame);
   if (profile) profile->AddStep(*step.node, frame.inputs[index], frame.outputs[index], {begin, Profile::Clock::now()});
+  Show(step, frame, extras);
   for (int slot : step.release) frame.values[static_cast<size_t>(slot)] = Value();
 }
 
@@ -230,7 +241,7 @@ std::vector<Value> Program::Run(std::span<const Value> inputs, const RunServices
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (services.cancelled && services.cancelled->load(std::memory_order_relaxed))
       Fail(ErrorCode::kCancelled, "the run was cancelled");
-    RunStep(i, *frame, services, extras.profile);
+    RunStep(i, *frame, services, extras);
   }
   std::vector<Value> results = CollectResults(*frame, std::move(placed), extras.place);
   for (int slot : per_run_slots_) frame->values[static_cast<size_t>(slot)] = Value();

@@ -22,10 +22,15 @@ class Program;
 // Asked again when the result turns out to have another shape.
 using PlaceResult = std::function<Tensor(size_t result, DType dtype, const Shape& shape)>;
 
+// Told of every value as soon as a step has made it; the value is good during the call only. Values that are an input
+// under another shape pass by unseen, and so do those between layers that take a batch in parts.
+using WatchValue = std::function<void(const std::string& name, const Value& value)>;
+
 // What a caller may ask of one run beside its results.
 struct RunExtras {
   Profile* profile = nullptr;
   const PlaceResult* place = nullptr;
+  const WatchValue* watch = nullptr;
 };
 
 // Where a value lives while a program runs.
@@ -96,8 +101,9 @@ class Program {
   void BindInputs(Frame& frame, std::span<const Value> inputs) const;
   // Gives the tensors that the caller placed, one per result; none when nothing is placed.
   std::vector<Tensor> BindResults(Frame& frame, std::span<const Value> inputs, const PlaceResult* place) const;
-  void RunStep(size_t index, Frame& frame, const RunServices& services, Profile* profile) const;
+  void RunStep(size_t index, Frame& frame, const RunServices& services, const RunExtras& extras) const;
   void RunChain(size_t index, Frame& frame, const RunServices& services, Profile* profile) const;
+  void Show(const Step& step, const Frame& frame, const RunExtras& extras) const;
   void KeepInPlace(const Step& step, Frame& frame) const;
   std::vector<Value> CollectResults(Frame& frame, std::vector<Tensor> placed, const PlaceResult* place) const;
 

@@ -410,7 +410,8 @@ std::vector<Value> Session::Run(std::span<const NamedValue> inputs, std::span<co
                                 const RunOptions& options) const {
   Shared& shared = *state_->shared;
   RunServices services{state_->pool.get(), state_->options.max_iterations, options.cancelled};
-  RunExtras extras{options.profile, options.place_result ? &options.place_result : nullptr};
+  RunExtras extras{options.profile, options.place_result ? &options.place_result : nullptr,
+                   options.watch ? &options.watch : nullptr};
   if (std::shared_ptr<const Program> program = last_call.Find(shared.number, inputs, outputs);
       program && state_->options.free_dimensions.empty()) {
     std::vector<Value> values(inputs.size());

@@ -36,6 +36,8 @@ struct RunOptions {
   Profile* profile = nullptr;                    // gets what each step took
   // Memory for the result with this index, or an undefined tensor for memory of its own; see PlaceResult.
   std::function<Tensor(size_t, DType, const Shape&)> place_result;
+  // Told of the values that the run makes, by name, which need not be kept as results then; see WatchValue.
+  std::function<void(const std::string&, const Value&)> watch;
 };
 
 using NamedValue = std::pair<std::string, Value>;

@@ -62,6 +62,21 @@ TEST(Session, GivesIntermediateValuesByName) {
   EXPECT_EQ(ToFloats(values[2]), (std::vector<float>{5, 0, 10}));
 }
 
+TEST(Session, ShowsValuesAsTheyAreMade) {
+  auto session = Session::FromModel(
+      MakeModel({MakeInfo("x", DType::kFloat, {2, 3})},
+                {MakeNode("Neg", {"x"}, {"a"}), MakeNode("Abs", {"a"}, {"b"}), MakeNode("Add", {"a", "b"}, {"y"})},
+                {MakeInfo("y")}),
+      {.threads = 1, .optimize = false});
+  std::vector<std::pair<std::string, float>> seen;
+  RunOptions options;
+  options.watch = [&](const std::string& name, const Value& value) {
+    seen.emplace_back(name, value.tensor().Data<float>()[1]);
+  };
+  session->Run(std::vector<NamedValue>{{"x", Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, {2, 3})}}, {}, options);
+  EXPECT_EQ(seen, (std::vector<std::pair<std::string, float>>{{"a", -2}, {"b", 2}, {"y", 0}}));
+}
+
 TEST(Session, ResultsOfEarlierRunsStay) {
   auto session = Session::FromModel(TwoLayer(), {.threads = 1});
   auto first = session->Run(std::vector<NamedValue>{{"x", Floats({1, 1}, {1, 2})}});

@@ -65,7 +65,7 @@ Traffic TrafficOf(const Node& node, const OuterFacts& facts) {
     }
     // Weights and limits are the same for all images; other constants must not have a part for each.
     const Tensor& constant = *known->constant;
-    const bool is_weight = node.op_type == "ImageConv" && i <= 2;
+    const bool is_weight = node.op_type == "ImageConv" && (i == 1 || i == 2);
     if (!is_weight && constant.rank() > 1 && constant.dim(0) != 1) return {};
     traffic.weight_bytes += static_cast<int64_t>(constant.bytes());
   }

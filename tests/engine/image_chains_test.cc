@@ -98,6 +98,12 @@ TEST_F(FindingChains, LeavesWhatIsSmallOrMixesImagesOrIsUnknown) {
   nodes_ = {MakeNode("Add", {"x", "each"}, {"y"})};
   EXPECT_TRUE(Find({"y"}).empty());
 
+  Know("y", {8, 8, 512, 96});
+  KnowConstant("images", {8, 8, 512, 96});
+  KnowConstant("w", {96, 96, 1, 1});
+  nodes_ = {InternalNode("ImageConv", {"images", "w"}, {"y"})};
+  EXPECT_TRUE(Find({"y"}).empty());
+
   Node concat = MakeNode("Concat", {"x", "x"}, {"y"});
   for (int64_t axis : {0, -4, 1}) {
     concat.Set("axis", axis);

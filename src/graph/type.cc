@@ -1,5 +1,7 @@
 #include "graph/type.h"
 
+#include <charconv>
+
 #include "base/error.h"
 
 namespace ferry {
@@ -9,11 +11,35 @@ bool SameDim(const Dim& a, const Dim& b) {
   return a.named() && b.named() && a.symbol == b.symbol;
 }
 
+namespace {
+
+// A size and a number more, under one name whatever the order in which it was added up: "past + 2".
+Dim Increased(const std::string& symbol, int64_t number) {
+  if (number < 0) return {};
+  const size_t sign = symbol.rfind(" + ");
+  int64_t before = 0;
+  std::string name = symbol;
+  if (sign != std::string::npos && sign > 0) {
+    const char *first = symbol.data() + sign + 3, *last = symbol.data() + symbol.size();
+    auto [end, error] = std::from_chars(first, last, before);
+    if (error != std::errc() || end != last || before < 0)
+      before = 0;
+    else
+      name = symbol.substr(0, sign);
+  }
+  if (__builtin_add_overflow(before, number, &number)) return {};
+  return Dim::Named(Cat(name, " + ", number));
+}
+
+}  // namespace
+
 Dim operator+(const Dim& a, const Dim& b) {
   int64_t sum;
   if (a.known() && b.known() && !__builtin_add_overflow(*a.value, *b.value, &sum)) return Dim(sum);
   if (a.known() && *a.value == 0) return b;
   if (b.known() && *b.value == 0) return a;
+  if (a.named() && b.known()) return Increased(a.symbol, *b.value);
+  if (b.named() && a.known()) return Increased(b.symbol, *a.value);
   return {};
 }
 

@@ -20,6 +20,7 @@ struct Stack {
   const float* data = nullptr;
   std::vector<int64_t> outer, outer_strides;
   int64_t rows = 0, columns = 0, row_stride = 0, column_stride = 1;
+  int64_t sharing = 1;  // matrices of the result, along the last outer axis, that use one of these
 };
 
 // The shape of an operand as a stack of [rows, columns], whatever order the file has it in.
@@ -52,6 +53,15 @@ Shape OuterShape(const Stack& stack) {
   return shape;
 }
 
+// Heads that several of the queries' heads use.
+void Share(Stack& stack, int64_t sharing) {
+  if (sharing == 1) return;
+  Require(sharing > 1 && stack.outer.size() == 2 && stack.outer[1] <= INT64_MAX / sharing, "heads of attention cannot ",
+          "be shared by ", sharing);
+  stack.outer[1] *= sharing;
+  stack.sharing = sharing;
+}
+
 // Where matrix `index` of the result's stack finds its operand.
 int64_t OffsetOf(const Stack& stack, const Shape& outer, int64_t index) {
   int64_t offset = 0;
@@ -59,6 +69,7 @@ int64_t OffsetOf(const Stack& stack, const Shape& outer, int64_t index) {
   for (size_t i = outer.rank(); i-- > 0;) {
     int64_t at = index % outer[i];
     index /= outer[i];
+    if (i + 1 == outer.rank()) at /= stack.sharing;
     if (i >= missing && stack.outer[i - missing] != 1) offset += at * stack.outer_strides[i - missing];
   }
   return offset;
@@ -195,6 +206,8 @@ void ComputeFusedAttention(OpContext& context) {
   problem.q = StackOf(context.Input(0), AttentionFormOf(node, "q_form"), "the query");
   problem.k = StackOf(context.Input(1), AttentionFormOf(node, "k_form"), "the key");
   problem.v = StackOf(context.Input(2), AttentionFormOf(node, "v_form"), "the value");
+  Share(problem.k, node.Int("heads_sharing", 1));
+  Share(problem.v, node.Int("heads_sharing", 1));
   problem.scale = node.Float("scale", 1.0f);
   problem.nan_to_zero = node.Int("nan_to_zero", 0) != 0;
   Require(problem.q.column_stride == 1 && problem.v.column_stride == 1, "only keys may lie transposed");
@@ -236,6 +249,12 @@ void InferFusedAttention(InferContext& context) {
                 key = Ordered(*k, AttentionFormOf(node, "k_form")),
                 value = Ordered(*v, AttentionFormOf(node, "v_form"));
   auto outer = [](const SymbolicShape& shape) { return SymbolicShape(shape.begin(), shape.end() - 2); };
+  if (int64_t sharing = node.Int("heads_sharing", 1); sharing != 1 && key.size() == 4 && value.size() == 4) {
+    for (SymbolicShape* shape : {&key, &value}) {
+      Dim& heads = (*shape)[1];
+      heads = heads.known() && *heads.value <= INT64_MAX / sharing ? Dim(*heads.value * sharing) : Dim();
+    }
+  }
   SymbolicShape out = BroadcastSymbolic(BroadcastSymbolic(outer(query), outer(key)), outer(value));
   SymbolicShape rows = {query[query.size() - 2]};
   if (context.Has(3)) {

@@ -2,6 +2,7 @@
 #include "ops/support/attention.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/infer.h"
+#include "ops/support/rotary.h"
 #include "ops/support/rounding.h"
 #include "ops/support/widen.h"
 
@@ -48,6 +49,8 @@ struct RotaryPlan {
 void Rotate(DType type, const RotaryPlan& plan, const float* from, const float* cosines, const float* sines,
             float* to) {
   int64_t half = plan.rotated / 2;
+  std::copy(from + plan.rotated, from + plan.x.size, to + plan.rotated);
+  if (type == DType::kFloat) return RotateRow({from, cosines, sines, plan.rotated, half, plan.interleaved, to});
   for (int64_t i = 0; i < half; ++i) {
     int64_t first = plan.interleaved ? 2 * i : i, second = plan.interleaved ? 2 * i + 1 : i + half;
     float products[4] = {cosines[i] * from[first], sines[i] * from[second], sines[i] * from[first],
@@ -56,7 +59,6 @@ void Rotate(DType type, const RotaryPlan& plan, const float* from, const float* 
     to[first] = products[0] - products[1];
     to[second] = products[2] + products[3];
   }
-  std::copy(from + plan.rotated, from + plan.x.size, to + plan.rotated);
 }
 
 void ComputeRotaryEmbedding(OpContext& context) {

@@ -42,6 +42,7 @@ class Fusion {
     float scale = 1;
     Operand q = TakeHeads(TakeScale(first->inputs[0], scale)), k = TakeKey(TakeScale(first->inputs[1], scale));
     Operand v = TakeHeads(second.inputs[1]), out{second.outputs[0]};
+    int64_t sharing = TakeSharedHeads(k, v);
     size_t place = static_cast<size_t>(last);
     TakeOutputHeads(out, place);
 
@@ -58,6 +59,7 @@ class Fusion {
     fused.Set("k_form", static_cast<int64_t>(k.form));
     fused.Set("v_form", static_cast<int64_t>(v.form));
     fused.Set("out_form", static_cast<int64_t>(out.form));
+    if (sharing > 1) fused.Set("heads_sharing", sharing);
     // What led here and is needed no more is dropped when the editor finishes.
     if (place != static_cast<size_t>(last)) editor_.Remove(static_cast<size_t>(last));
     editor_.Replace(place, std::move(fused));
@@ -139,6 +141,62 @@ class Fusion {
     return r && f && k && r->size() == 4 && f->size() == 3 && k->size() == 4 && SameDim((*r)[0], (*k)[0]) &&
            SameDim((*r)[1], (*k)[1]) && SameDim((*r)[2], (*k)[3]) && SameDim((*r)[3], (*k)[2]) &&
            SameDim((*f)[1], (*k)[2]) && SameDim((*f)[2], (*k)[3]);
+  }
+
+  // Heads of keys and values that stand for several of the queries' are repeated for a plain product; the kernel reads
+  // them as they lie. Gives how many share one.
+  int64_t TakeSharedHeads(Operand& k, Operand& v) const {
+    std::optional<Repeated> keys = RepeatedHeads(k), values = RepeatedHeads(v);
+    if (!keys || !values || keys->times != values->times) return 1;
+    k = TakeHeads(keys->source);
+    v = TakeHeads(values->source);
+    return keys->times;
+  }
+
+  struct Repeated {
+    std::string source;
+    int64_t times;
+  };
+  std::optional<Repeated> RepeatedHeads(const Operand& operand) const {
+    if (operand.form != AttentionForm::kPlain) return std::nullopt;
+    if (const Node* gather = MadeBy(editor_, operand.name, "Gather")) return GatheredHeads(*gather);
+    const Node* merged = MadeBy(editor_, operand.name, "Reshape");
+    const Node* stretched = merged ? MadeBy(editor_, merged->inputs[0], "Expand") : nullptr;
+    if (merged && !stretched) stretched = MadeBy(editor_, merged->inputs[0], "Tile");
+    const Node* apart = stretched ? MadeBy(editor_, stretched->inputs[0], "Unsqueeze") : nullptr;
+    if (stretched && !apart) apart = MadeBy(editor_, stretched->inputs[0], "Reshape");
+    if (!apart) return std::nullopt;
+    const SymbolicShape *from = ShapeOf(apart->inputs[0]), *one = ShapeOf(apart->outputs[0]),
+                        *many = ShapeOf(merged->inputs[0]), *to = ShapeOf(merged->outputs[0]);
+    if (!from || !one || !many || !to || from->size() != 4 || one->size() != 5 || many->size() != 5 || to->size() != 4)
+      return std::nullopt;
+    // [batch, heads, length, size] → [batch, heads, times, length, size] → [batch, heads · times, length, size]
+    const Dim &heads = (*from)[1], &times = (*many)[2], &all = (*to)[1];
+    if (!heads.known() || !times.known() || !all.known() || (*one)[2].value != 1) return std::nullopt;
+    if (*heads.value <= 0 || *times.value <= 0 || *all.value % *times.value ||
+        *all.value / *times.value != *heads.value)
+      return std::nullopt;
+    for (size_t axis : {0, 1, 2, 3}) {
+      size_t apart_axis = axis < 2 ? axis : axis + 1;
+      if (!SameDim((*from)[axis], (*one)[apart_axis]) || !SameDim((*from)[axis], (*many)[apart_axis]))
+        return std::nullopt;
+      if (axis != 1 && !SameDim((*from)[axis], (*to)[axis])) return std::nullopt;
+    }
+    return Repeated{apart->inputs[0], *times.value};
+  }
+
+  // Heads 0, 0, 1, 1 … taken by their numbers.
+  std::optional<Repeated> GatheredHeads(const Node& gather) const {
+    const SymbolicShape* from = ShapeOf(gather.inputs[0]);
+    const Tensor* numbers = editor_.Constant(gather.inputs[1]);
+    if (!from || from->size() != 4 || gather.Int("axis", 0) != 1 || !(*from)[1].known() || !numbers ||
+        numbers->rank() != 1 || numbers->dtype() != DType::kInt64)
+      return std::nullopt;
+    int64_t heads = *(*from)[1].value, count = numbers->size();
+    if (heads <= 0 || count < heads || count % heads) return std::nullopt;
+    for (int64_t i = 0; i < count; ++i)
+      if (numbers->Data<int64_t>()[i] != i / (count / heads)) return std::nullopt;
+    return Repeated{gather.inputs[0], count / heads};
   }
 
   void TakeOutputHeads(Operand& out, size_t& place) const {

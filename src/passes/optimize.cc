@@ -16,6 +16,7 @@
 #include "passes/fuse_dynamic_matmul.h"
 #include "passes/fuse_matmul.h"
 #include "passes/fuse_normalization.h"
+#include "passes/fuse_rotary.h"
 #include "passes/inline_branches.h"
 #include "passes/match.h"
 #include "passes/share_constants.h"
@@ -52,6 +53,7 @@ void Fuse(Graph& graph, const GraphFacts& facts, const FactsByName& known, Stage
   FuseDynamicMatMul(graph, facts);
   FuseActivation(graph, facts);
   FuseNormalization(graph, facts);
+  FuseRotary(graph, facts);
   FuseAttention(graph, facts);
   FoldPad(graph);
   if (stage == Stage::kOnce) {

@@ -95,6 +95,12 @@ TEST(InferMovement, SizesFromValues) {
   EXPECT_EQ(Inferred(OneNode("GatherND", 2), {Shaped({N("a"), 4, 5}), Shaped({N("k"), 2}, DType::kInt64)}),
             "float[k, 5]");
   EXPECT_EQ(Inferred(OneNode("Concat", 2, {{"axis", int64_t{0}}}), {Shaped({N("a"), 4}), Shaped({2, Dim()})}),
+            "float[a + 2, 4]");
+  // A sum has one name, whatever the order of its parts.
+  EXPECT_EQ(Inferred(OneNode("Concat", 4, {{"axis", int64_t{0}}}),
+                     {Shaped({1, 4}), Shaped({N("a"), 4}), Shaped({2, 4}), Shaped({0, 4})}),
+            "float[a + 3, 4]");
+  EXPECT_EQ(Inferred(OneNode("Concat", 2, {{"axis", int64_t{0}}}), {Shaped({N("a"), 4}), Shaped({N("b"), 4})}),
             "float[?, 4]");
   EXPECT_EQ(Inferred(OneNode("NonZero", 1), {Shaped({N("a"), 4})}), "int64[2, ?]");
   EXPECT_EQ(Inferred(OneNode("Flatten", 1), {Shaped({N("a"), 4, 5})}), "float[a, 20]");

@@ -191,6 +191,9 @@ void BindSession(py::module_& m) {
       .def_readwrite("exact", &PyOptions::exact)
       .def_readwrite("tune", &PyOptions::tune)
       .def_readwrite("cache", &PyOptions::cache_folder)
+      .def_property(
+          "precision", [](const PyOptions& options) { return options.precision == Precision::kBf16 ? "bf16" : "float32"; },
+          [](PyOptions& options, const std::string& name) { options.precision = PrecisionNamed(name); })
       .def_readwrite("max_iterations", &PyOptions::max_iterations)
       .def_readwrite("free_dimensions", &PyOptions::free_dimensions)
       .def("set_initializer", [](PyOptions& options, const std::string& name, const PyValue& value) {

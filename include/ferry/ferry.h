@@ -211,6 +211,10 @@ FERRY_API ferry_status* ferry_options_set_exact(ferry_options* options, int exac
 /* A file that remembers which algorithms were fastest on this processor. What is not in it yet is timed when the first run
    with new shapes is made ready, and added. "none" times without remembering; "" (the default): nothing is timed. */
 FERRY_API ferry_status* ferry_options_set_tune(ferry_options* options, const char* file);
+/* How precisely float32 products are computed: "float32" (the default) or "bf16", where constant matrices and the weights
+   of convolutions that are products are kept as bfloat16 (half the memory), what they are multiplied with is rounded to
+   it, and sums stay float32: errors of some thousandths. Any other name is refused. */
+FERRY_API ferry_status* ferry_options_set_precision(ferry_options* options, const char* precision);
 /* After how many turns of one Loop a run gives up with FERRY_LIMIT; 2^40 by default. */
 FERRY_API ferry_status* ferry_options_set_max_iterations(ferry_options* options, int64_t iterations);
 

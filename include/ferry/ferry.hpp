@@ -229,6 +229,7 @@ struct Options {
   std::string cache;  // a folder where packed weights are kept for the next start; empty: none
   bool exact = false;  // no algorithm that adds up products in another way than the operators' texts do
   std::string tune;    // a file that remembers which algorithms were fastest here; "none": timed, not remembered
+  std::string precision = "float32";  // of products: float32, or bf16 (weights as bfloat16: half the memory, less exact)
 };
 
 // What a model takes or gives.
@@ -352,6 +353,7 @@ class Session {
     detail::Check(ferry_options_set_cache(made, options.cache.c_str()));
     detail::Check(ferry_options_set_exact(made, options.exact));
     detail::Check(ferry_options_set_tune(made, options.tune.c_str()));
+    detail::Check(ferry_options_set_precision(made, options.precision.c_str()));
     return owned;
   }
 

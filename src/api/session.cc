@@ -104,6 +104,14 @@ ferry_status* ferry_options_set_tune(ferry_options* options, const char* file) {
   });
 }
 
+ferry_status* ferry_options_set_precision(ferry_options* options, const char* precision) {
+  return Guard([&] {
+    RequirePointer(options, "options");
+    RequirePointer(precision, "precision");
+    options->options.precision = PrecisionNamed(precision);
+  });
+}
+
 ferry_status* ferry_options_set_max_iterations(ferry_options* options, int64_t iterations) {
   return Guard([&] {
     RequirePointer(options, "options");

@@ -14,6 +14,7 @@ SessionOptions SessionOptionsFrom(const Arguments& arguments) {
   options.cache_folder = arguments.Get("cache", "");
   options.exact = arguments.Has("exact");
   options.tune = arguments.Get("tune");
+  options.precision = PrecisionNamed(arguments.Get("precision", "float32"));
   return options;
 }
 

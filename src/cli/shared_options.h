@@ -28,6 +28,12 @@ inline constexpr Option kTuneOption = {
     .value = "FILE",
     .help = "time the algorithms that fit each convolution and remember the fastest in FILE (none: without remembering)",
     .completes = Completes::kFile};
+inline constexpr Option kPrecisionOption = {
+    .name = "precision",
+    .value = "P",
+    .help = "of float products: bf16 keeps weights as bfloat16, half the memory, with errors of some thousandths "
+            "(usually float32)",
+    .words = "float32 bf16"};
 inline constexpr Option kDimOption = {
     .name = "dim", .value = "NAME=VALUE", .help = "the size of a named dimension (usually 1)", .repeated = true};
 

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <limits>
 
+#include "doctor/difference.h"
+#include "doctor/elements.h"
 #include "doctor/recording.h"
 #include "engine/profile.h"
 
@@ -28,6 +30,27 @@ double Milliseconds(const Body& body) {
 double Percentile(const std::vector<double>& sorted, double share) {
   auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(sorted.size())));
   return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
+}
+
+double Largest(const Value& value) {
+  double largest = 0;
+  if (value.is_tensor() && IsFloating(value.tensor().dtype()))
+    for (double x : ToDoubles(value.tensor()))
+      if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
+  return largest;
+}
+
+PrecisionError ErrorOf(const Measurement& measurement, const std::string& path, SessionOptions options) {
+  std::vector<Value> actual = measurement.session().Run(measurement.inputs());
+  options.precision = Precision::kFloat32;
+  std::vector<Value> expected = Session::Open(path, options)->Run(measurement.inputs());
+  PrecisionError error;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const double off = Compare(actual[i], expected[i], {}).max_abs, largest = Largest(expected[i]);
+    error.max_abs = std::max(error.max_abs, off);
+    if (off > 0) error.relative = std::max(error.relative, largest > 0 ? off / largest : off);
+  }
+  return error;
 }
 
 }  // namespace
@@ -95,6 +118,7 @@ BenchmarkResult Benchmark(const std::string& path, const BenchmarkOptions& optio
   result.peak_rss_kb = Measurement::PeakRssKb();
   result.threads = measurement.session().threads();
   result.inputs = measurement.inputs();
+  if (options.session.precision != Precision::kFloat32) result.error = ErrorOf(measurement, path, options.session);
   return result;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "doctor/random_input.h"
@@ -18,6 +19,12 @@ struct BenchmarkOptions {
   std::string profile_file;             // when set: one more run, after those that are measured, is written here
 };
 
+// How far results are from those of float32 products, on the inputs of the measurement.
+struct PrecisionError {
+  double max_abs = 0;
+  double relative = 0;  // the largest |difference| / largest |value| of all outputs
+};
+
 struct BenchmarkResult {
   double load_ms = 0;   // file to session
   double first_ms = 0;  // the first run, which also builds the program
@@ -26,6 +33,7 @@ struct BenchmarkResult {
   int64_t iterations = 0;
   int threads = 0;
   std::vector<NamedValue> inputs;
+  std::optional<PrecisionError> error;  // where products are not float32
 };
 
 // A model that is loaded and has run once; the caller says when it runs again.

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "engine/precision.h"
 #include "engine/weight_cache.h"
 #include "ops/context.h"
 #include "ops/infer_context.h"
@@ -26,6 +27,7 @@ class Tuner;
 struct KernelPolicy {
   bool exact = false;      // only algorithms that add up products as the operator's text does: no Winograd
   Tuner* tuner = nullptr;  // times what fits; null: a model of the costs decides
+  Precision precision = Precision::kFloat32;
 };
 
 // What is known about a node when its kernel is chosen.

@@ -111,7 +111,7 @@ struct Session::Shared {
         graph(PrepareGraph(model)),
         provider(&FindProvider(options.provider)),
         tuner(MakeTuner(options.tune)),
-        policy{options.exact, tuner.get()} {
+        policy{options.exact, tuner.get(), options.precision} {
     std::unordered_set<std::string> has_default;
     for (const StoredTensor& initializer : graph.initializers) has_default.insert(initializer.name);
     for (const ValueInfo& input : model.graph.inputs)
@@ -304,7 +304,7 @@ std::string CachePath(const SessionOptions& options, const std::string& model) {
   if (!is_folder || folder.find('\0') != std::string::npos)
     Fail(ErrorCode::kIo, Printable(folder), ": is no folder for packed weights and cannot be made one");
   std::string text = Cat(model, "|", options.provider, "|", options.optimize, options.exact, !options.tune.empty(), "|",
-                         static_cast<int>(BestIsa()));
+                         static_cast<int>(options.precision), "|", static_cast<int>(BestIsa()));
   char digits[17];
   std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(Checksum(text.data(), text.size())));
   return Cat(folder, "/", digits, ".ferry-weights");
@@ -340,8 +340,8 @@ bool Unchanged(const SharedByFile::Entry& entry) {
 std::shared_ptr<Session> Session::Open(const std::string& path, const SessionOptions& options) {
   auto state = std::make_unique<State>();
   state->options = options;
-  std::string key = Cat(FileIdentity(path), "|", options.provider, "|", options.optimize, options.exact, "|",
-                        options.cache_folder, "|", options.tune);
+  std::string key = Cat(FileIdentity(path), "|", options.provider, "|", options.optimize, options.exact,
+                        static_cast<int>(options.precision), "|", options.cache_folder, "|", options.tune);
   SharedByFile& files = SharedFiles();
   std::lock_guard lock(files.mutex);
   auto known = files.entries.find(key);

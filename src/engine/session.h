@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/precision.h"
 #include "graph/model.h"
 #include "tensor/value.h"
 
@@ -27,6 +28,7 @@ struct SessionOptions {
   // A file that remembers which algorithms were fastest on this processor; what is not in it is timed when a program is
   // made. "none" times without remembering; empty: no timing, a model of the costs decides.
   std::string tune;
+  Precision precision = Precision::kFloat32;
 };
 
 class Profile;

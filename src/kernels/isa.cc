@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/bf16_gemm.h"
 #include "kernels/elementwise.h"
 #include "kernels/image.h"
 #include "kernels/int8_gemm.h"
@@ -92,10 +93,12 @@ FERRY_CHOOSE_BEST(ImageKernels)
 FERRY_CHOOSE_BEST(Int8ImageKernels)
 FERRY_CHOOSE_BEST(Int8WinogradTable)
 FERRY_CHOOSE_BEST(RowKernels)
+FERRY_CHOOSE(Bf16Kernels)
 FERRY_CHOOSE(Int8Kernels)
 
 #if defined(__x86_64__)
 namespace avx512 {
+extern const Bf16Kernels kBf16NativeKernels;
 extern const Int8Kernels kInt8VnniKernels;
 }
 #endif
@@ -106,6 +109,19 @@ const Int8Kernels& BestInt8Kernels() {
   if (has_vnni) return avx512::kInt8VnniKernels;
 #endif
   return Int8KernelsOf(BestIsa());
+}
+
+const Bf16Kernels* NativeBf16Kernels() {
+#if defined(__x86_64__)
+  static const bool has_bf16 = CanRun(Isa::kAvx512) && __builtin_cpu_supports("avx512bf16");
+  if (has_bf16) return &avx512::kBf16NativeKernels;
+#endif
+  return nullptr;
+}
+
+const Bf16Kernels& BestBf16Kernels() {
+  const Bf16Kernels* native = BestIsa() == Isa::kAvx512 ? NativeBf16Kernels() : nullptr;
+  return native ? *native : Bf16KernelsOf(BestIsa());
 }
 
 }  // namespace ferry

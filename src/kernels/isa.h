@@ -12,12 +12,14 @@ Isa BestIsa();
 
 // Those from which it was chosen. Where an instruction set is not compiled in, they are those of the baseline.
 bool CanRun(Isa isa);
+struct Bf16Kernels;
 struct ElementwiseKernels;
 struct GemmKernels;
 struct ImageKernels;
 struct Int8ImageKernels;
 struct Int8Kernels;
 struct RowKernels;
+const Bf16Kernels& Bf16KernelsOf(Isa isa);
 const ElementwiseKernels& ElementwiseKernelsOf(Isa isa);
 const GemmKernels& GemmKernelsOf(Isa isa);
 const ImageKernels& ImageKernelsOf(Isa isa);

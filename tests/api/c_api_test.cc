@@ -177,6 +177,8 @@ TEST(CApi, OptionsAreChecked) {
   EXPECT_GOOD(ferry_options_set_threads(options, 1));
   EXPECT_NE(Outcome(ferry_options_set_threads(options, -1)).code, FERRY_OK);
   EXPECT_NE(Outcome(ferry_options_set_dimension(options, "batch", -3)).code, FERRY_OK);
+  EXPECT_GOOD(ferry_options_set_precision(options, "bf16"));
+  EXPECT_NE(Outcome(ferry_options_set_precision(options, "fp8")).code, FERRY_OK);
   EXPECT_GOOD(ferry_options_set_provider(options, "abacus"));
   ferry_session* session = nullptr;
   EXPECT_NE(Outcome(ferry_session_open(kSimpleNet.c_str(), options, &session)).code, FERRY_OK);

@@ -58,6 +58,16 @@ TEST_F(CompareTest, AModelAgreesWithItselfInEveryWay) {
   EXPECT_EQ(plain.At("samples").AsArray().size(), 2u);
 }
 
+TEST_F(CompareTest, HoldsBfloat16AgainstFloat32) {
+  std::vector<std::string> words{"compare", model_, "--precision", "bf16", "--against", "float32", "--json"};
+  Said strict = Ferry(words);
+  EXPECT_EQ(strict.status, 1) << "errors of some thousandths";
+  words.insert(words.end(), {"--rtol", "0.05", "--atol", "0.05", "--no-edge-cases"});
+  Said loose = Ferry(words);
+  EXPECT_EQ(loose.status, 0) << loose.out;
+  EXPECT_NE(Ferry({"compare", model_, "--against", "float32"}).err.find("--precision bf16"), std::string::npos);
+}
+
 TEST_F(CompareTest, NamesTheLayerWhereTwoModelsPart) {
   std::string changed = SaveChanged();
   Said said = Ferry({"compare", changed, model_, "--data", data_});

@@ -115,6 +115,16 @@ TEST(Bench, MeasuresEverything) {
   EXPECT_EQ(result.At("threads").AsInt(), 1);
 }
 
+TEST(Bench, TellsTheErrorOfAnotherPrecision) {
+  Json full = Ferry({"bench", SimpleNet("torch.onnx"), "--json", "--iters", "1"}).json();
+  EXPECT_EQ(full.Find("max_rel_error"), nullptr);
+  Json bf16 = Ferry({"bench", SimpleNet("torch.onnx"), "--json", "--iters", "1", "--precision", "bf16"}).json();
+  EXPECT_GT(bf16.At("max_rel_error").AsDouble(), 0);
+  EXPECT_LT(bf16.At("max_rel_error").AsDouble(), 0.02);
+  Said said = Ferry({"bench", SimpleNet("torch.onnx"), "--iters", "1", "--precision", "bf16"});
+  EXPECT_NE(said.out.find("of the largest output"), std::string::npos) << said.out;
+}
+
 TEST(Bench, WritesATimelineOfOneRun) {
   std::string path = ScratchFolder() + "/trace.json";
   Said said = Ferry({"bench", SimpleNet("torch.onnx"), "--iters", "2", "--profile", path});

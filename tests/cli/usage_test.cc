@@ -82,6 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Refused{{"bench", "a.onnx", "--dim", "batch"}, "needs NAME=VALUE"},
                       Refused{{"bench", "a.onnx", "--dim", "batch=two"}, "must be a whole number"},
                       Refused{{"run", "a.onnx", "--provider", "abacus"}, "must be one of"},
+                      Refused{{"run", "a.onnx", "--precision", "fp8"}, "must be one of"},
                       Refused{{"run", "a.onnx", "--json=yes"}, "takes no value"},
                       Refused{{"run", "a.onnx", "-x"}, "there is no option -x"},
                       Refused{{"compare", "a.onnx"}, "needs something to compare with: --data FILE.npz"},

@@ -297,6 +297,21 @@ class Options(Case):
                 made = file.stat().st_mtime_ns
                 del session
 
+    def test_precision(self):
+        options = ferry.SessionOptions()
+        with self.assertRaisesRegex(ferry.InvalidArgument, "float32 or bf16"):
+            options.add_session_config_entry("ferry.precision", "fp8")
+        options.add_session_config_entry("ferry.precision", "bf16")
+        rng = np.random.default_rng(2)
+        x, w = rng.random((3, 100), np.float32), rng.random((100, 40), np.float32)
+        model = model_of([helper.make_node("MatMul", ["x", "w"], ["y"])], [info("x", 1, x.shape)],
+                         [info("y", 1, None)], initializers=[helper.make_tensor("w", 1, w.shape, w.ravel())])
+        full, = ferry.InferenceSession(model).run(None, {"x": x})
+        bf16, = ferry.InferenceSession(model, options).run(None, {"x": x})
+        error = np.abs(bf16 / full - 1).max()
+        self.assertGreater(error, 1e-6)
+        self.assertLess(error, 2.0 ** -8)
+
     def test_what_has_meaning(self):
         options = ferry.SessionOptions()
         options.intra_op_num_threads = 1

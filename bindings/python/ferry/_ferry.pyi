@@ -10,6 +10,7 @@ class Options:
     exact: bool
     tune: str
     cache: str
+    precision: str
     max_iterations: int
     free_dimensions: dict[str, int]
     def set_initializer(self, name: str, value: Value) -> None: ...

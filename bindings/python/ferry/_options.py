@@ -134,12 +134,15 @@ class SessionOptions:
 
         "ferry.exact" = "1" allows only algorithms that add up products as the operators' texts do (no Winograd);
         "ferry.tune" names a file that remembers which algorithms were fastest here ("none": timed, not remembered);
-        "ferry.cache" names a folder for packed weights, which the next start maps instead of packing them again.
+        "ferry.cache" names a folder for packed weights, which the next start maps instead of packing them again;
+        "ferry.precision" = "bf16" keeps the weights of products as bfloat16: half the memory, less exact.
         """
         if key.startswith("ferry."):
-            if key not in ("ferry.tune", "ferry.cache") and (key != "ferry.exact" or value not in ("0", "1")):
+            allowed = {"ferry.exact": ("0", "1"), "ferry.precision": ("float32", "bf16"), "ferry.tune": (value,),
+                       "ferry.cache": (value,)}
+            if value not in allowed.get(key, ()):
                 raise InvalidArgument(f"Ferry has no session setting '{key}' = '{value}'; it has ferry.exact = 0 or 1, "
-                                      "ferry.tune = FILE and ferry.cache = FOLDER")
+                                      "ferry.precision = float32 or bf16, ferry.tune = FILE and ferry.cache = FOLDER")
         else:
             warn_once("config " + key, f"the session setting '{key}' is onnxruntime's own and has no effect in Ferry")
         self._config[key] = value
@@ -175,6 +178,7 @@ class SessionOptions:
         native.exact = self._config.get("ferry.exact") == "1"
         native.tune = self._config.get("ferry.tune", "")
         native.cache = self._config.get("ferry.cache", "")
+        native.precision = self._config.get("ferry.precision", "float32")
         native.free_dimensions = self._free_dimensions
         for name, value in self._initializers.items():
             native.set_initializer(name, value._native)

@@ -24,6 +24,7 @@ constexpr Option kOptions[] = {
     kCacheOption,
     kExactOption,
     kTuneOption,
+    kPrecisionOption,
     {.name = "iters", .value = "N", .help = "runs that are measured (usually as many as fit in 3 seconds, 10 to 1000)"},
     {.name = "warmup", .value = "N", .help = "runs before them, after the first (usually 3)"},
     {.name = "seed", .value = "N", .help = "seed of the random inputs (usually 1)"},
@@ -47,6 +48,7 @@ Json ToJson(const BenchmarkResult& result) {
   json.Set("load_ms", result.load_ms).Set("first_ms", result.first_ms);
   json.Set("median_ms", result.median_ms).Set("p90_ms", result.p90_ms).Set("p99_ms", result.p99_ms);
   json.Set("peak_rss_kb", result.peak_rss_kb).Set("iters", result.iterations).Set("threads", result.threads);
+  if (result.error) json.Set("max_abs_error", result.error->max_abs).Set("max_rel_error", result.error->relative);
   Json inputs = Json::Array{};
   for (const NamedValue& input : result.inputs)
     inputs.Add(Json().Set("name", input.first).Set("type", ToText(TypeOf(input.second))));
@@ -64,6 +66,9 @@ std::string ToLines(const BenchmarkResult& result) {
   columns.Add({"p90", HumanTime(result.p90_ms)});
   columns.Add({"p99", HumanTime(result.p99_ms)});
   columns.Add({"peak memory", HumanBytes(static_cast<double>(result.peak_rss_kb) * 1024)});
+  if (result.error)
+    columns.Add({"error", Cat(HumanNumber(result.error->relative), " of the largest output, ",
+                              HumanNumber(result.error->max_abs), " at most, against float32 on these inputs")});
   return columns.Text();
 }
 

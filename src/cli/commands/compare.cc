@@ -25,8 +25,9 @@ constexpr Option kOptions[] = {
      .repeated = true},
     {.name = "against",
      .value = "WHAT",
-     .help = "hold the model against itself: unoptimised, float64, or on another provider (cpu)",
-     .words = "unoptimised float64 cpu"},
+     .help = "hold the model against itself: unoptimised, float64, float32 (with --precision bf16), or on another "
+             "provider (cpu)",
+     .words = "unoptimised float64 float32 cpu"},
     {.name = "rtol", .value = "R", .help = "relative tolerance (usually 1e-3)"},
     {.name = "atol", .value = "A", .help = "absolute tolerance (usually 1e-5)"},
     {.name = "top-k", .value = "K", .help = "how many of the largest elements must be the same (usually 5)"},
@@ -44,6 +45,7 @@ constexpr Option kOptions[] = {
     kProviderOption,
     kExactOption,
     kTuneOption,
+    kPrecisionOption,
 };
 
 constexpr Example kExamples[] = {
@@ -51,6 +53,7 @@ constexpr Example kExamples[] = {
     {"ferry compare model.onnx --data io_*.npz --rtol 1e-4", "several recordings, a tighter tolerance"},
     {"ferry compare new.onnx old.onnx --data io.npz", "two models; names the layer where they part"},
     {"ferry compare model.onnx --against float64", "how much does float32 lose, and where?"},
+    {"ferry compare model.onnx --precision bf16 --against float32 --rtol 0.02 --atol 0.01", "how much does bf16 lose?"},
     {"ferry compare new.onnx old.onnx --html report.html", "a page to send round"},
 };
 
@@ -226,6 +229,12 @@ Side OtherSide(const Request& request, const Side& side, const Arguments& argume
   if (!request.other.empty()) return Side::Open(request.other, {std::string(request.other), false, options});
   std::string against = arguments.Get("against");
   if (against == "float64") return side.With({"its float64 run", true, options});
+  if (against == "float32") {
+    if (options.precision == Precision::kFloat32)
+      throw UsageError{"--against float32 holds another precision against it: give --precision bf16 too"};
+    options.precision = Precision::kFloat32;
+    return side.With({"its float32 run", false, options});
+  }
   if (against == "unoptimised")
     options.optimize = false;
   else

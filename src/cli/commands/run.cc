@@ -34,6 +34,7 @@ constexpr Option kOptions[] = {
     kCacheOption,
     kExactOption,
     kTuneOption,
+    kPrecisionOption,
 };
 
 constexpr Example kExamples[] = {

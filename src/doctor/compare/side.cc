@@ -117,7 +117,8 @@ std::vector<Value> Side::RunNode(const Node& node, std::span<const Value> inputs
   GraphFacts known = InferGraph(alone, facts, infer);
   WeightCache weights;
   const Provider& provider = FindProvider(how_.options.provider);
-  std::unique_ptr<Program> program = BuildProgram({alone, known, names, results, provider, weights, {how_.options.exact}});
+  const KernelPolicy policy{how_.options.exact, nullptr, how_.options.precision};
+  std::unique_ptr<Program> program = BuildProgram({alone, known, names, results, provider, weights, policy});
   return program->Run(values, RunServices{nullptr, how_.options.max_iterations, nullptr});
 }
 

@@ -16,7 +16,7 @@ struct Way {
 };
 
 constexpr Way kGemm = {"gemm", MakeGemmConv}, kDepthwise = {"depthwise", MakeDepthwiseConv},
-              kGrouped = {"grouped", MakeGroupedConv};
+              kGrouped = {"grouped", MakeGroupedConv}, kBf16Gemm = {"bf16 gemm", MakeBf16GemmConv};
 constexpr Way kWinograd2 = {"winograd 2", [](const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
                               return MakeWinogradConv(weight, plan, 2, cache);
                             }};
@@ -37,9 +37,19 @@ std::vector<Way> WaysFor(const ImageConvPlan& plan, bool exact) {
   return {kWinograd4, kWinograd2, kGemm};
 }
 
-std::string ProblemName(const ImageConvPlan& plan) {
+// Winograd's algorithm and the kernels of few channels stay in float32: they are as fast and more precise.
+std::vector<Way> WaysFor(const ImageConvPlan& plan, const KernelPolicy& policy) {
+  std::vector<Way> ways = WaysFor(plan, policy.exact);
+  if (policy.precision == Precision::kBf16 && FitsBf16Gemm(plan))
+    for (Way& way : ways)
+      if (way.make == kGemm.make) way = kBf16Gemm;
+  return ways;
+}
+
+std::string ProblemName(const ImageConvPlan& plan, Precision precision) {
   const ConvPlan& conv = plan.conv;
-  std::string name = Cat("conv ", conv.batch, "x", conv.channels, "->", conv.features, "/", conv.groups);
+  std::string name = Cat(precision == Precision::kBf16 ? "bf16 conv " : "conv ", conv.batch, "x", conv.channels, "->",
+                         conv.features, "/", conv.groups);
   for (const WindowAxis& axis : plan.axes)
     name += Cat(" ", axis.input, "k", axis.kernel, "s", axis.stride, "d", axis.dilation, "p", axis.pad_begin, "-",
                 axis.pad_end);
@@ -48,7 +58,7 @@ std::string ProblemName(const ImageConvPlan& plan) {
 
 // Runs every way on made-up numbers, on this thread, with packed weights that are thrown away again.
 const Way& Fastest(const std::vector<Way>& ways, const Node& node, const Tensor& weight, const ImageConvPlan& plan,
-                   Tuner& tuner) {
+                   const KernelPolicy& policy) {
   const ConvPlan& conv = plan.conv;
   std::vector<float> x(static_cast<size_t>(conv.batch * conv.channels * conv.counts.input), 0.5f);
   std::vector<float> y(static_cast<size_t>(conv.batch * conv.features * conv.counts.output));
@@ -62,7 +72,7 @@ const Way& Fastest(const std::vector<Way>& ways, const Node& node, const Tensor&
                             if (!made[i]) made[i] = ways[i].make(weight, plan, thrown_away);
                             made[i]->Run({context, plan, x.data(), nullptr, nullptr, y.data(), {}});
                           }});
-  std::string name = tuner.Choose(ProblemName(plan), candidates);
+  std::string name = policy.tuner->Choose(ProblemName(plan, policy.precision), candidates);
   for (const Way& way : ways)
     if (name == way.name) return way;
   return ways[0];
@@ -70,9 +80,9 @@ const Way& Fastest(const std::vector<Way>& ways, const Node& node, const Tensor&
 
 std::unique_ptr<ConvAlgorithm> Choose(const Node& node, const Tensor& weight, const ImageConvPlan& plan,
                                       WeightCache& cache, const KernelPolicy& policy) {
-  std::vector<Way> ways = WaysFor(plan, policy.exact);
+  std::vector<Way> ways = WaysFor(plan, policy);
   bool measure = policy.tuner && ways.size() > 1;
-  return (measure ? Fastest(ways, node, weight, plan, *policy.tuner) : ways[0]).make(weight, plan, cache);
+  return (measure ? Fastest(ways, node, weight, plan, policy) : ways[0]).make(weight, plan, cache);
 }
 
 // Everything that depends on the shape of the input.
@@ -90,7 +100,10 @@ struct PreparedConv {
 class ImageConv final : public Kernel {
  public:
   ImageConv(Tensor weight, Activation activation, WeightCache& cache, const KernelPolicy& policy)
-      : weight_(std::move(weight)), activation_(activation), cache_(cache), policy_{policy.exact} {}
+      : weight_(std::move(weight)),
+        activation_(activation),
+        cache_(cache),
+        policy_{policy.exact, nullptr, policy.precision} {}
 
   void Expect(const Node& node, const Shape& shape, const KernelPolicy& policy) {
     expected_ = std::make_shared<const PreparedConv>(node, shape, weight_, cache_, policy);

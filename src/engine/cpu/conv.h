@@ -28,6 +28,9 @@ class ConvAlgorithm {
 
 // Weights are [features, channels / groups, kernel…] as Conv has them.
 std::unique_ptr<ConvAlgorithm> MakeGemmConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
+// The same with weights kept as bfloat16.
+std::unique_ptr<ConvAlgorithm> MakeBf16GemmConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
+bool FitsBf16Gemm(const ImageConvPlan& plan);
 std::unique_ptr<ConvAlgorithm> MakeDepthwiseConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
 std::unique_ptr<ConvAlgorithm> MakeGroupedConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
 bool FitsGrouped(const ImageConvPlan& plan);

@@ -4,6 +4,7 @@
 #include "engine/cpu/conv.h"
 #include "engine/cpu/cuts.h"
 #include "engine/cpu/scratch.h"
+#include "kernels/bf16_gemm.h"
 #include "kernels/image.h"
 #include "kernels/packed_gemm.h"
 
@@ -95,6 +96,22 @@ void PackWeights(const Tensor& weight, const ConvPlan& conv, const std::vector<i
   }
 }
 
+// The same in one chunk, as bfloat16.
+void PackBf16Weights(const Tensor& weight, const ConvPlan& conv, const std::vector<int64_t>& taps, uint16_t* panels) {
+  int64_t all_taps = weight.shape().CountBetween(2, weight.rank()), line = conv.group_channels * all_taps;
+  const TapChunk whole{0, conv.counts.taps, 0};
+  PanelMaker maker(conv, taps, all_taps);
+  std::vector<float> panel(static_cast<size_t>(conv.depth() * kPanelWidth));
+  for (int64_t group = 0; group < conv.groups; ++group) {
+    const float* from = weight.Data<float>() + group * conv.group_features * line;
+    for (int64_t n = 0; n < conv.group_features; n += kPanelWidth) {
+      maker.Make(from + n * line, std::min(kPanelWidth, conv.group_features - n), whole, panel.data());
+      BestBf16Kernels().narrow(panel.data(), conv.depth(), panels);
+      panels += PackedBf16Size(conv.depth(), kPanelWidth);
+    }
+  }
+}
+
 // Few channels: the taps of a kernel row lie next to each other, so that a row of the window is one run of a padded
 // copy of the image.
 bool MergesTaps(const ImageConvPlan& plan) {
@@ -169,17 +186,19 @@ struct PixelWalk {
 
 class GemmConv final : public ConvAlgorithm {
  public:
-  GemmConv(std::shared_ptr<const Tensor> panels, std::vector<TapChunk> chunks, ImageConvPlan plan)
+  GemmConv(std::shared_ptr<const Tensor> panels, std::vector<TapChunk> chunks, ImageConvPlan plan,
+           const Bf16Kernels* bf16_kernels)
       : panels_(std::move(panels)),
         chunks_(std::move(chunks)),
         plan_(std::move(plan)),
         zeros_(static_cast<size_t>(plan_.conv.channels)),
-        kernels_(BestGemmKernels()) {}
+        kernels_(BestGemmKernels()),
+        bf16_kernels_(bf16_kernels) {}
 
   void Run(const ConvCall& given) const override {
     ConvCall call{given.context, plan_, given.x, given.bias, given.residual, given.y, given.activation};
     if (MergesTaps(call.plan)) return RunMerged(call);
-    bool plain = call.plan.conv.groups == 1 && call.plan.conv.is_pointwise();
+    bool plain = !bf16_kernels_ && call.plan.conv.groups == 1 && call.plan.conv.is_pointwise();
     ForBlocks(call, 0, call.plan.conv.batch * call.plan.conv.counts.output, [&](const Block& block) {
       if (plain)
         RunPlain(call, block);
@@ -199,7 +218,7 @@ class GemmConv final : public ConvAlgorithm {
   void ForBlocks(const ConvCall& call, int64_t first_row, int64_t rows, const Body& body) const {
     const ConvPlan& conv = call.plan.conv;
     int64_t units = conv.groups > 1 ? conv.groups : (conv.features + kPanelWidth - 1) / kPanelWidth;
-    int64_t threads = call.threads(), tile_rows = kernels_.best_rows, tiles = (rows + tile_rows - 1) / tile_rows;
+    int64_t threads = call.threads(), tile_rows = best_rows(), tiles = (rows + tile_rows - 1) / tile_rows;
     int64_t row_blocks = EvenBlocks(tiles, 9, threads), parts = 1;
     int64_t wanted = 4 * threads, work = WorkOf(rows, conv.depth(), conv.features);
     if (threads > 1 && row_blocks < wanted)
@@ -247,6 +266,19 @@ class GemmConv final : public ConvAlgorithm {
   }
 
   const float* Panels() const { return panels_->Data<float>(); }
+  int64_t best_rows() const { return bf16_kernels_ ? bf16_kernels_->best_rows : kernels_.best_rows; }
+  // Elements of a column in its panel.
+  int64_t PanelDepth(int64_t depth) const { return bf16_kernels_ ? PackedBf16Size(depth, 1) / kPanelWidth : depth; }
+
+  // With what begins `offset` elements into the panels.
+  void Multiply(GatheredGemm& gemm, int64_t offset) const {
+    if (bf16_kernels_) {
+      auto* scratch = ThreadScratch<std::byte>(ScratchUse::kBf16Rows, kBf16Scratch);
+      return bf16_kernels_->gathered(gemm, &panels_->Data<BFloat16>()->bits + offset, scratch);
+    }
+    gemm.packed = Panels() + offset;
+    kernels_.gathered(gemm);
+  }
 
   void RunPlain(const ConvCall& call, const Block& block) const {
     const ConvPlan& conv = call.plan.conv;
@@ -274,15 +306,14 @@ class GemmConv final : public ConvAlgorithm {
 
   void MultiplyGroups(const ConvCall& call, const Block& block, GatheredGemm gemm) const {
     const ConvPlan& conv = call.plan.conv;
-    int64_t size = PackedSize(conv.depth(), conv.group_features);
+    int64_t size = PackedSize(PanelDepth(conv.depth()), conv.group_features);
     gemm.columns = conv.group_features;
     for (int64_t group = block.first; group < block.last; ++group) {
       int64_t column = group * conv.group_features;
-      gemm.packed = Panels() + group * size;
       gemm.offset = group * conv.group_channels;
       gemm.c = call.y + block.row * conv.features + column;
       gemm.epilogue = Epilogue(call, block.row, column);
-      kernels_.gathered(gemm);
+      Multiply(gemm, group * size);
     }
   }
 
@@ -298,7 +329,6 @@ class GemmConv final : public ConvAlgorithm {
       bool last = &chunk == &chunks_.back();
       gemm.rows = pointers + chunk.first * block.rows;
       gemm.taps = chunk.count;
-      gemm.packed = Panels() + chunk.offset + chunk.count * conv.group_channels * columns.first;
       if (chunk.first == 0) {
         gemm.epilogue = Epilogue(call, block.row, columns.first);
       } else {
@@ -306,7 +336,7 @@ class GemmConv final : public ConvAlgorithm {
         gemm.epilogue.residual = gemm.c;
       }
       gemm.epilogue.activation = last ? activation : Activation{};
-      kernels_.gathered(gemm);
+      Multiply(gemm, chunk.offset + PanelDepth(chunk.count * conv.group_channels) * columns.first);
     }
   }
 
@@ -372,11 +402,11 @@ class GemmConv final : public ConvAlgorithm {
   const ImageConvPlan plan_;
   std::vector<float> zeros_;
   const GemmKernels& kernels_;
+  const Bf16Kernels* bf16_kernels_;  // null: panels are float
 };
 
-}  // namespace
-
-std::unique_ptr<ConvAlgorithm> MakeGemmConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
+std::unique_ptr<ConvAlgorithm> MakeProduct(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache,
+                                           bool bf16) {
   Require(!plan.channels_first || MergesTaps(plan), "an image with its channels first needs few of them");
   ImageConvPlan trimmed = plan;
   std::vector<int64_t> taps = {0};
@@ -395,13 +425,33 @@ std::unique_ptr<ConvAlgorithm> MakeGemmConv(const Tensor& weight, const ImageCon
               trimmed.conv.axes.begin());
   trimmed.conv.counts.taps = static_cast<int64_t>(taps.size());
   const ConvPlan& conv = trimmed.conv;
-  std::vector<TapChunk> chunks = CutTaps(conv, MergesTaps(plan) || conv.groups > 1);
+  std::vector<TapChunk> chunks = CutTaps(conv, bf16 || MergesTaps(plan) || conv.groups > 1);
+  if (bf16) {
+    int64_t size = conv.groups * PackedBf16Size(conv.depth(), conv.group_features);
+    auto panels =
+        cache.GetTensor(weight, form + " of bf16", DType::kBFloat16, size, [weight, conv, taps](Tensor& made) {
+          PackBf16Weights(weight, conv, taps, &made.MutableData<BFloat16>()->bits);
+        });
+    return std::make_unique<GemmConv>(std::move(panels), std::move(chunks), std::move(trimmed), &BestBf16Kernels());
+  }
   form += Cat(" in ", chunks.size(), " chunks");
   int64_t size = conv.groups * PackedSize(conv.depth(), conv.group_features);
   auto panels = cache.GetTensor(weight, form, DType::kFloat, size, [weight, conv, taps, chunks](Tensor& made) {
     PackWeights(weight, conv, taps, chunks, made.MutableData<float>());
   });
-  return std::make_unique<GemmConv>(std::move(panels), std::move(chunks), std::move(trimmed));
+  return std::make_unique<GemmConv>(std::move(panels), std::move(chunks), std::move(trimmed), nullptr);
 }
+
+}  // namespace
+
+std::unique_ptr<ConvAlgorithm> MakeGemmConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
+  return MakeProduct(weight, plan, cache, false);
+}
+
+std::unique_ptr<ConvAlgorithm> MakeBf16GemmConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
+  return MakeProduct(weight, plan, cache, true);
+}
+
+bool FitsBf16Gemm(const ImageConvPlan& plan) { return !MergesTaps(plan); }
 
 }  // namespace ferry

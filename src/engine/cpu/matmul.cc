@@ -3,7 +3,9 @@
 
 #include "engine/cpu/cuts.h"
 #include "engine/cpu/kernels.h"
+#include "engine/cpu/scratch.h"
 #include "engine/weight_cache.h"
+#include "kernels/bf16_gemm.h"
 #include "kernels/packed_gemm.h"
 #include "ops/support/fused.h"
 
@@ -12,8 +14,8 @@ namespace {
 
 class PackedMatMul final : public Kernel {
  public:
-  PackedMatMul(std::shared_ptr<const Tensor> packed, int64_t depth, int64_t columns, Activation activation)
-      : packed_(std::move(packed)), depth_(depth), columns_(columns), activation_(activation) {}
+  PackedMatMul(std::shared_ptr<const Tensor> packed, int64_t depth, int64_t columns, Activation activation, bool bf16)
+      : packed_(std::move(packed)), depth_(depth), columns_(columns), activation_(activation), bf16_(bf16) {}
 
   void Run(OpContext& context) const override {
     const Tensor& a = context.Input(0);
@@ -38,34 +40,60 @@ class PackedMatMul final : public Kernel {
 
  private:
   void Multiply(OpContext& context, const float* a, int64_t rows, float* c, const GemmEpilogue& epilogue) const {
-    const GemmKernels& kernels = BestGemmKernels();
-    const float* packed = packed_->Data<float>();
+    const int64_t best_rows = bf16_ ? BestBf16Kernels().best_rows : BestGemmKernels().best_rows;
     // Few rows: cut the columns, so that each thread reads its own part of the weights. Many rows: cut those.
     int64_t panels = (columns_ + kPanelWidth - 1) / kPanelWidth;
-    int64_t row_tiles = (rows + kernels.best_rows - 1) / kernels.best_rows;
+    int64_t row_tiles = (rows + best_rows - 1) / best_rows;
     if (panels >= row_tiles) {
       context.ParallelFor(panels, PanelsOfPiece(rows, depth_), [&](int64_t first, int64_t last) {
         int64_t column = first * kPanelWidth, count = std::min(columns_, last * kPanelWidth) - column;
         GemmEpilogue part = epilogue;
         if (part.bias) part.bias += column;
         if (part.residual) part.residual += column;
-        kernels.plain(a, depth_, rows, depth_, packed + depth_ * column, count, c + column, columns_, part);
+        MultiplyPart(a, rows, column, count, c + column, part);
       });
     } else {
-      int64_t grain = std::max<int64_t>(1, kPieceWork / WorkOf(kernels.best_rows, depth_, columns_));
+      int64_t grain = std::max<int64_t>(1, kPieceWork / WorkOf(best_rows, depth_, columns_));
       context.ParallelFor(row_tiles, grain, [&](int64_t first, int64_t last) {
-        int64_t row = first * kernels.best_rows, count = std::min(rows, last * kernels.best_rows) - row;
+        int64_t row = first * best_rows, count = std::min(rows, last * best_rows) - row;
         GemmEpilogue part = epilogue;
         if (part.residual) part.residual += row * columns_;
-        kernels.plain(a + row * depth_, depth_, count, depth_, packed, columns_, c + row * columns_, columns_, part);
+        MultiplyPart(a + row * depth_, count, 0, columns_, c + row * columns_, part);
       });
     }
+  }
+
+  // `count` columns from `first` on, which begins a panel.
+  void MultiplyPart(const float* a, int64_t rows, int64_t first, int64_t count, float* c,
+                    const GemmEpilogue& epilogue) const {
+    if (!bf16_)
+      return BestGemmKernels().plain(a, depth_, rows, depth_, packed_->Data<float>() + depth_ * first, count, c,
+                                     columns_, epilogue);
+    const uint16_t* packed = &packed_->Data<BFloat16>()->bits + PackedBf16Size(depth_, first);
+    BestBf16Kernels().plain(a, depth_, rows, depth_, packed, count, c, columns_, epilogue,
+                            ThreadScratch<std::byte>(ScratchUse::kBf16Rows, kBf16Scratch));
   }
 
   std::shared_ptr<const Tensor> packed_;
   int64_t depth_, columns_;
   Activation activation_;
+  bool bf16_;
 };
+
+std::shared_ptr<const Tensor> PackedWeight(const KernelRequest& request, const Tensor& weight, bool transposed) {
+  int64_t depth = weight.dim(transposed ? 1 : 0), columns = weight.dim(transposed ? 0 : 1);
+  int64_t row_stride = transposed ? 1 : columns, column_stride = transposed ? depth : 1;
+  std::string form = transposed ? "panels of transpose" : "panels";
+  if (request.policy.precision == Precision::kBf16)
+    return request.weights.GetTensor(weight, form + " of bf16", DType::kBFloat16, PackedBf16Size(depth, columns),
+                                     [=](Tensor& made) {
+                                       PackBf16Matrix(weight.Data<float>(), depth, columns, row_stride, column_stride,
+                                                      &made.MutableData<BFloat16>()->bits);
+                                     });
+  return request.weights.GetTensor(weight, form, DType::kFloat, PackedSize(depth, columns), [=](Tensor& made) {
+    PackMatrix(weight.Data<float>(), depth, columns, row_stride, column_stride, made.MutableData<float>());
+  });
+}
 
 }  // namespace
 
@@ -80,14 +108,9 @@ std::unique_ptr<Kernel> MakeMatMulKernel(const KernelRequest& request) {
     return nullptr;
   bool transposed = fused && request.node.Int("transB", 0) != 0;
   int64_t depth = weight->dim(transposed ? 1 : 0), columns = weight->dim(transposed ? 0 : 1);
-  auto pack = [from = *weight, depth, columns, transposed](Tensor& made) {
-    PackMatrix(from.Data<float>(), depth, columns, transposed ? 1 : columns, transposed ? depth : 1,
-               made.MutableData<float>());
-  };
-  auto packed = request.weights.GetTensor(*weight, transposed ? "panels of transpose" : "panels", DType::kFloat,
-                                          PackedSize(depth, columns), pack);
-  return std::make_unique<PackedMatMul>(std::move(packed), depth, columns,
-                                        fused ? ActivationOf(request.node) : Activation{});
+  return std::make_unique<PackedMatMul>(PackedWeight(request, *weight, transposed), depth, columns,
+                                        fused ? ActivationOf(request.node) : Activation{},
+                                        request.policy.precision == Precision::kBf16);
 }
 
 }  // namespace ferry

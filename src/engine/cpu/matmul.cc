@@ -45,7 +45,8 @@ class PackedMatMul final : public Kernel {
     int64_t panels = (columns_ + kPanelWidth - 1) / kPanelWidth;
     int64_t row_tiles = (rows + best_rows - 1) / best_rows;
     if (panels >= row_tiles) {
-      context.ParallelFor(panels, PanelsOfPiece(rows, depth_), [&](int64_t first, int64_t last) {
+      int64_t grain = std::max(PanelsOfPiece(rows, depth_), LeastOfPiece(context, panels));
+      context.ParallelFor(panels, grain, [&](int64_t first, int64_t last) {
         int64_t column = first * kPanelWidth, count = std::min(columns_, last * kPanelWidth) - column;
         GemmEpilogue part = epilogue;
         if (part.bias) part.bias += column;
@@ -53,7 +54,8 @@ class PackedMatMul final : public Kernel {
         MultiplyPart(a, rows, column, count, c + column, part);
       });
     } else {
-      int64_t grain = std::max<int64_t>(1, kPieceWork / WorkOf(best_rows, depth_, columns_));
+      int64_t grain =
+          std::max<int64_t>({1, kPieceWork / WorkOf(best_rows, depth_, columns_), LeastOfPiece(context, row_tiles)});
       context.ParallelFor(row_tiles, grain, [&](int64_t first, int64_t last) {
         int64_t row = first * best_rows, count = std::min(rows, last * best_rows) - row;
         GemmEpilogue part = epilogue;

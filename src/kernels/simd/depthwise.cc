@@ -82,6 +82,7 @@ void RunTile(const Tile& tile) {
   const FloatTag d;
   const DepthwiseConv& conv = tile.conv;
   const Limits limits = tile.limits;
+  const bool limited = conv.activation.kind == ActivationKind::kRelu || conv.activation.kind == ActivationKind::kClip;
   const int64_t channels = conv.channels;
   constexpr int64_t kStep = static_cast<int64_t>(kLanes);
   int64_t channel = tile.first_channel;
@@ -92,7 +93,8 @@ void RunTile(const Tile& tile) {
     Window::Accumulate(tile, channel, sums);
     float* y = tile.y + channel;
     if (!tile.residual && tile.pixels == kDepthwisePixels) {
-      HWY_UNROLL(8) for (int t = 0; t < kDepthwisePixels; ++t, y += channels) hn::StoreU(limits.Apply(sums[t]), d, y);
+      if (limited) HWY_UNROLL(8) for (int t = 0; t < kDepthwisePixels; ++t) sums[t] = limits.Apply(sums[t]);
+      HWY_UNROLL(8) for (int t = 0; t < kDepthwisePixels; ++t, y += channels) hn::StoreU(sums[t], d, y);
     } else {
       const float* residual = tile.residual ? tile.residual + channel : nullptr;
       HWY_UNROLL(8) for (int t = 0; t < kDepthwisePixels; ++t, y += channels) {
@@ -149,6 +151,13 @@ static int64_t BlockChannels(const DepthwiseConv& conv, int64_t line) {
   return fit < kLeast ? kLeast : fit;
 }
 
+static void ActivatePixels(const Tile& tile) {
+  const int64_t channels = tile.conv.channels, count = tile.last_channel - tile.first_channel;
+  const bool whole = count == channels;  // pixels lie next to each other
+  for (int t = 0; t < (whole ? 1 : tile.pixels); ++t)
+    ActivateSpan(tile.conv.activation, tile.y + t * channels + tile.first_channel, whole ? tile.pixels * count : count);
+}
+
 void Depthwise(const DepthwiseConv& conv, int64_t first, int64_t last, const float** columns) {
   const int64_t tiles = (conv.out_width + kDepthwisePixels - 1) / kDepthwisePixels;
   const int64_t reach = (conv.kernel_width - 1) * conv.dilation_x;
@@ -175,9 +184,7 @@ void Depthwise(const DepthwiseConv& conv, int64_t first, int64_t last, const flo
                   Limits(conv.activation)};
         if (conv.residual) tile.residual = conv.residual + offset;
         run_tile(tile);
-        if (IsLimit(conv.activation.kind)) continue;
-        for (int t = 0; t < tile.pixels; ++t)
-          ActivateSpan(conv.activation, tile.y + t * conv.channels + channel, end - channel);
+        if (!IsLimit(conv.activation.kind)) ActivatePixels(tile);
       }
     }
   }

@@ -1,5 +1,6 @@
 // ImageShuffle: the channels of a channels-last image seen as [groups, C / groups] and transposed, as ShuffleNet mixes
-// its halves. Made by passes/channels_last.
+// its halves. A second input is the second half of two groups, a second output that of the result. Made by
+// passes/channels_last and passes/fuse_shuffle.
 #include "kernels/image.h"
 #include "ops/operator.h"
 #include "ops/support/elementwise.h"
@@ -8,15 +9,14 @@
 namespace ferry {
 namespace {
 
-void ComputeImageShuffle(OpContext& context) {
+int64_t ChannelsOf(const Tensor& image) { return image.shape().empty() ? 0 : image.shape().back(); }
+
+void ShuffleWhole(OpContext& context, int64_t groups) {
   const Tensor& x = context.Input(0);
-  int64_t groups = context.node().Int("groups", 1), channels = x.shape().empty() ? 0 : x.shape().back();
-  Require(groups >= 1 && channels % groups == 0, channels, " channels cannot be shuffled in ", groups, " groups");
-  int64_t each = channels / groups, pixels = channels == 0 ? 0 : x.size() / channels;
+  const int64_t channels = ChannelsOf(x), each = channels / groups, pixels = channels == 0 ? 0 : x.size() / channels;
   const float* from = x.Data<float>();
   float* to = context.Output(0, DType::kFloat, x.shape()).MutableData<float>();
-  int64_t grain = 1 + kElementGrain / std::max<int64_t>(1, channels);
-  context.ParallelFor(pixels, grain, [&](int64_t begin, int64_t end) {
+  context.ParallelFor(pixels, 1 + kElementGrain / std::max<int64_t>(1, channels), [&](int64_t begin, int64_t end) {
     for (int64_t pixel = begin; pixel < end; ++pixel) {
       const float* a = from + pixel * channels;
       float* b = to + pixel * channels;
@@ -30,8 +30,57 @@ void ComputeImageShuffle(OpContext& context) {
   });
 }
 
+// Two images of `each` channels become one, or its two halves.
+void ShufflePair(OpContext& context) {
+  const Tensor &x = context.Input(0), &second = context.Input(1);
+  const int64_t each = ChannelsOf(x), pixels = each == 0 ? 0 : x.size() / each;
+  const bool halves = context.node().outputs.size() == 2;
+  Require(x.shape() == second.shape(), "images of ", x.shape(), " and ", second.shape(), " cannot be mixed");
+  Require(!halves || each % 2 == 0, each, " channels cannot be halved");
+  Shape shape = x.shape();
+  if (!halves && !shape.empty()) shape.back() = 2 * each;
+  const float *a = x.Data<float>(), *b = second.Data<float>();
+  float* to = context.Output(0, DType::kFloat, shape).MutableData<float>();
+  float* rest = halves ? context.Output(1, DType::kFloat, shape).MutableData<float>() : nullptr;
+  const auto interleave = BestImageKernels().interleave;
+  context.ParallelFor(pixels, 1 + kElementGrain / std::max<int64_t>(1, 2 * each), [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin * each; at < end * each; at += each) {
+      if (!halves) {
+        interleave(a + at, b + at, each, to + 2 * at);
+        continue;
+      }
+      interleave(a + at, b + at, each / 2, to + at);
+      interleave(a + at + each / 2, b + at + each / 2, each / 2, rest + at);
+    }
+  });
+}
+
+void ComputeImageShuffle(OpContext& context) {
+  const int64_t groups = context.node().Int("groups", 1), pair = context.OptionalInput(1) ? 2 : 1;
+  const int64_t channels = pair * ChannelsOf(context.Input(0));
+  Require(groups >= 1 && channels % groups == 0, channels, " channels cannot be shuffled in ", groups, " groups");
+  if (pair == 1) return ShuffleWhole(context, groups);
+  Require(groups == 2, "two images are two groups, not ", groups);
+  ShufflePair(context);
+}
+
+void InferImageShuffle(InferContext& context) {
+  if (!context.Has(1)) return InferSameAsInput(context);
+  const SymbolicShape* x = context.InputShape(0);
+  const bool halves = context.node().outputs.size() == 2;
+  for (size_t i = 0; i < context.node().outputs.size(); ++i) {
+    if (!x || x->empty()) {
+      context.SetOutput(i, DType::kFloat);
+      continue;
+    }
+    SymbolicShape shape = *x;
+    if (!halves) shape.back() = shape.back() * Dim(2);
+    context.SetOutput(i, DType::kFloat, std::move(shape));
+  }
+}
+
 }  // namespace
 
-FERRY_OPERATOR(ImageShuffle, {.domain = kInternalDomain, .compute = ComputeImageShuffle, .infer = InferSameAsInput});
+FERRY_OPERATOR(ImageShuffle, {.domain = kInternalDomain, .compute = ComputeImageShuffle, .infer = InferImageShuffle});
 
 }  // namespace ferry

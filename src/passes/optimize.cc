@@ -17,6 +17,7 @@
 #include "passes/fuse_matmul.h"
 #include "passes/fuse_normalization.h"
 #include "passes/fuse_rotary.h"
+#include "passes/fuse_shuffle.h"
 #include "passes/inline_branches.h"
 #include "passes/match.h"
 #include "passes/share_constants.h"
@@ -63,6 +64,7 @@ void Fuse(Graph& graph, const GraphFacts& facts, const FactsByName& known, Stage
   }
   MoveChannelsLast(graph, known);
   FuseConv(graph, known);
+  FuseShuffle(graph, known);
   FuseMatMul(graph, facts);
 }
 

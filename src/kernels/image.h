@@ -68,6 +68,7 @@ struct ImageKernels {
   void (*activate)(const Activation& activation, float* x, int64_t count);
   // to[2i] = a[i], to[2i + 1] = b[i]
   void (*interleave)(const float* a, const float* b, int64_t count, float* to);
+  void (*interleave3)(const float* a, const float* b, const float* c, int64_t count, float* to);
 };
 
 const ImageKernels& BestImageKernels();

@@ -102,6 +102,18 @@ TEST(ImageKernels, EveryActivationKeepsNan) {
   }
 }
 
+TEST(ImageKernels, InterleaveThreeColors) {
+  for (size_t count = 0; count < 40; ++count) {
+    std::vector<float> planes(3 * count), to(3 * count + 1, -1.0f);
+    for (size_t c = 0; c < 3; ++c)
+      for (size_t i = 0; i < count; ++i) planes[c * count + i] = static_cast<float>(3 * i + c);
+    BestImageKernels().interleave3(planes.data(), planes.data() + count, planes.data() + 2 * count,
+                                   static_cast<int64_t>(count), to.data());
+    for (size_t i = 0; i < 3 * count; ++i) ASSERT_EQ(to[i], static_cast<float>(i));
+    ASSERT_EQ(to.back(), -1.0f);
+  }
+}
+
 TEST(ImageKernels, InterleaveTwoHalves) {
   for (size_t count = 0; count < 40; ++count) {
     std::vector<float> a(count), b(count), to(2 * count);

@@ -119,11 +119,6 @@ bool MergesTaps(const ImageConvPlan& plan) {
          (plan.channels_first || plan.axes[2].kernel > 1);
 }
 
-void InterleaveColors(const float* from, int64_t plane, int64_t count, float* to) {
-  const float *green = from + plane, *blue = green + plane;
-  for (int64_t x = 0; x < count; ++x, to += 3) to[0] = from[x], to[1] = green[x], to[2] = blue[x];
-}
-
 // The part of a padded image that windows read.
 struct PaddedImage {
   explicit PaddedImage(const ImageConvPlan& plan) : plan(plan) {
@@ -152,7 +147,8 @@ struct PaddedImage {
     }
     const float* from = image + offset;
     float* out = to + begin * channels;
-    if (channels == 3) return InterleaveColors(from, plan.conv.counts.input, end - begin, out);
+    if (int64_t plane = plan.conv.counts.input; channels == 3)
+      return BestImageKernels().interleave3(from, from + plane, from + 2 * plane, end - begin, out);
     for (int64_t c = 0; c < channels; ++c, ++out, from += plan.conv.counts.input)
       for (int64_t x = 0; x < end - begin; ++x) out[x * channels] = from[x];
   }
@@ -362,6 +358,26 @@ class GemmConv final : public ConvAlgorithm {
     }
   }
 
+  // The windows of one output row lie evenly.
+  static void PointAtPadded(const PaddedImage& padded, const float* copy, const Block& block, const float** pointers) {
+    const auto& axes = padded.plan.axes;
+    const int64_t step = axes[2].stride * padded.plan.conv.channels;
+    PixelWalk pixel(padded.plan, block.row);
+    for (int64_t done = 0, run; done < block.rows; done += run, pixel.Next()) {
+      run = std::min(block.rows - done, axes[2].output - pixel.x);
+      const float** to = pointers + done;
+      for (int64_t kz = 0; kz < axes[0].kernel; ++kz) {
+        int64_t plane = (pixel.z * axes[0].stride + kz * axes[0].dilation) * padded.size[1];
+        for (int64_t ky = 0; ky < axes[1].kernel; ++ky, to += block.rows) {
+          int64_t row = plane + pixel.y * axes[1].stride + ky * axes[1].dilation;
+          const float* window = copy + row * padded.row_size() + pixel.x * step;
+          for (int64_t i = 0; i < run; ++i) to[i] = window + i * step;
+        }
+      }
+      pixel.x += run - 1;
+    }
+  }
+
   void RunMerged(const ConvCall& call) const {
     const ConvPlan& conv = call.plan.conv;
     const auto& axes = call.plan.axes;
@@ -376,16 +392,7 @@ class GemmConv final : public ConvAlgorithm {
       int64_t first_row = image * conv.counts.output;
       ForBlocks(call, first_row, conv.counts.output, [&](const Block& block) {
         const float** pointers = ThreadScratch<const float*>(ScratchUse::kRowPointers, taps * block.rows);
-        PixelWalk pixel(call.plan, block.row);
-        for (int64_t i = 0; i < block.rows; ++i, pixel.Next()) {
-          const float** to = pointers + i;
-          const float* left = copy + pixel.x * axes[2].stride * conv.channels;
-          for (int64_t kz = 0; kz < axes[0].kernel; ++kz) {
-            int64_t plane = (pixel.z * axes[0].stride + kz * axes[0].dilation) * padded.size[1];
-            for (int64_t ky = 0; ky < axes[1].kernel; ++ky, to += block.rows)
-              *to = left + (plane + pixel.y * axes[1].stride + ky * axes[1].dilation) * padded.row_size();
-          }
-        }
+        PointAtPadded(padded, copy, block, pointers);
         Columns columns = ColumnsOf(conv, block);
         GatheredGemm gemm{pointers, block.rows, taps, depth, Panels() + conv.depth() * columns.first, columns.count};
         gemm.c = call.y + block.row * conv.features + columns.first;

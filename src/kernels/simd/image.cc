@@ -74,8 +74,7 @@ void ScaledRowSum(const float* x, int64_t count, int64_t stride, int64_t channel
       channels,
       [&](int64_t c) { hn::StoreU(total([&](int64_t i) { return hn::LoadU(d, x + i * stride + c); }), d, to + c); },
       [&](int64_t c, FloatMask mask) {
-        StoreWhere(total([&](int64_t i) { return LoadWhere(mask, d, x + i * stride + c); }), mask, d,
-                         to + c);
+        StoreWhere(total([&](int64_t i) { return LoadWhere(mask, d, x + i * stride + c); }), mask, d, to + c);
       });
 }
 
@@ -106,10 +105,19 @@ void Interleave(const float* a, const float* b, int64_t count, float* to) {
   for (; i < count; ++i) to[2 * i] = a[i], to[2 * i + 1] = b[i];
 }
 
+void Interleave3(const float* a, const float* b, const float* c, int64_t count, float* to) {
+  const FloatTag d;
+  int64_t i = 0;
+  for (; i + kStep <= count; i += kStep)
+    hn::StoreInterleaved3(hn::LoadU(d, a + i), hn::LoadU(d, b + i), hn::LoadU(d, c + i), d, to + 3 * i);
+  for (; i < count; ++i) to[3 * i] = a[i], to[3 * i + 1] = b[i], to[3 * i + 2] = c[i];
+}
+
 }  // namespace
 
 extern const ImageKernels kImageKernels;
-const ImageKernels kImageKernels = {Depthwise, kDepthwisePixels, Grouped,      kStep,  &kWinograd2,  &kWinograd4,
-                                    Largest,   ScaledSum,        ScaledRowSum, Affine, ActivateSpan, Interleave};
+const ImageKernels kImageKernels = {Depthwise,    kDepthwisePixels, Grouped,    kStep,        &kWinograd2,
+                                    &kWinograd4,  Largest,          ScaledSum,  ScaledRowSum, Affine,
+                                    ActivateSpan, Interleave,       Interleave3};
 
 }  // namespace ferry::FERRY_ISA

@@ -19,7 +19,7 @@ std::vector<uint8_t> Bytes(std::mt19937& random, int64_t count) {
 TEST(Int8Image, DepthwiseIsExact) {
   std::mt19937 random(5);
   for (int round = 0; round < 1500; ++round) {
-    int64_t channels = 1 + random() % 70, pixels = 1 + random() % 9, pairs = random() % 2 ? 5 : 1 + random() % 13;
+    int64_t channels = 1 + random() % 70, pixels = 1 + random() % 40, pairs = random() % 2 ? 5 : 1 + random() % 13;
     int64_t taps = 2 * pairs, sources = 20;
     std::vector<uint8_t> x = Bytes(random, sources * channels);
     std::vector<int16_t> weights(static_cast<size_t>(taps * channels));
@@ -27,11 +27,19 @@ TEST(Int8Image, DepthwiseIsExact) {
     std::vector<const uint8_t*> pointers(static_cast<size_t>(pixels * taps));
     for (const uint8_t*& pointer : pointers)
       pointer = x.data() + static_cast<int64_t>(random() % static_cast<uint32_t>(sources)) * channels;
+    bool slides = pairs == 5 && random() % 2;
+    if (slides) {
+      std::fill(weights.end() - channels, weights.end(), int16_t{0});
+      for (int64_t at = taps; at < pixels * taps; ++at)
+        if (at % taps < 9 && at % taps % 3 < 2)
+          pointers[static_cast<size_t>(at)] = pointers[static_cast<size_t>(at - taps + 1)];
+    }
     std::vector<int32_t> offset(static_cast<size_t>(channels + kInt8PanelWidth)),
         y(static_cast<size_t>(pixels * channels));
     for (int32_t& value : offset) value = static_cast<int32_t>(random() % 1000);
     Int8Depthwise conv;
     conv.taps = pointers.data();
+    conv.slides = slides;
     conv.pixels = pixels, conv.pairs = pairs, conv.channels = channels;
     conv.weights = weights.data();
     conv.flip = random() % 2 ? kSignFlip : uint8_t{0};

@@ -41,9 +41,10 @@ Int8Output Int8Finish::Output(void* y, int64_t stride, int64_t column) const {
 
 namespace {
 
-// Rows that are made ready at once: few enough to stay in the second-level cache, and blocks of about one size.
+// Rows that are made ready at once, in blocks of about one size. A panel's weights are widened for each block; rows are
+// read in order, so that more than fit the second-level cache come in time.
 int64_t BlockRows(int64_t rows, int64_t depth) {
-  constexpr int64_t kReadyBytes = 320 << 10, kMost = 192;
+  constexpr int64_t kReadyBytes = 800 << 10, kMost = 192;
   const Int8Kernels& kernels = BestInt8Kernels();
   int64_t tile = kernels.tile_rows, most = kReadyBytes / (PaddedDepth(depth) * kernels.element_bytes);
   most = std::clamp<int64_t>(most / tile * tile, 2 * tile, kMost / tile * tile);
@@ -72,7 +73,7 @@ void ForInt8Blocks(const OpContext& context, const Int8Weights& weights, int64_t
 
 void* ReadyRows(int64_t rows, int64_t depth) {
   return ThreadScratch<std::byte>(ScratchUse::kWidenedRows,
-                                  rows * PaddedDepth(depth) * BestInt8Kernels().element_bytes);
+                                  (rows * PaddedDepth(depth) + kInt8Slack) * BestInt8Kernels().element_bytes);
 }
 
 }  // namespace ferry

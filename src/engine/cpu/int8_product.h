@@ -42,7 +42,8 @@ struct Int8Block {
 void ForInt8Blocks(const OpContext& context, const Int8Weights& weights, int64_t rows,
                    FunctionRef<void(const Int8Block&)> body);
 
-// Rows made ready, in the calling thread's scratch memory.
+// Rows made ready, in the calling thread's scratch memory, with room for kInt8Slack elements after the last.
+inline constexpr int64_t kInt8Slack = 16;
 void* ReadyRows(int64_t rows, int64_t depth);
 
 }  // namespace ferry

@@ -43,7 +43,7 @@ class ProductConv final : public Algorithm {
       return;
     }
     int64_t row_size = padded_[2] * conv.channels, rows = padded_[0] * padded_[1];
-    uint8_t* copy = ThreadScratch<uint8_t>(ScratchUse::kPaddedImage, rows * row_size);
+    uint8_t* copy = ThreadScratch<uint8_t>(ScratchUse::kPaddedImage, rows * row_size + kInt8Slack);
     for (int64_t image = 0; image < conv.batch; ++image) {
       const uint8_t* from = call.x + image * conv.channels * conv.counts.input;
       call.context.ParallelFor(rows, 1 + 65536 / row_size, [&](int64_t begin, int64_t end) {
@@ -168,11 +168,13 @@ class ProductConv final : public Algorithm {
     int64_t left = pixel % axes[2].output * axes[2].stride,
             top = pixel / axes[2].output % axes[1].output * axes[1].stride,
             front = pixel / axes[2].output / axes[1].output * axes[0].stride;
+    // Whole vectors are faster; what is too much is written over by what comes next.
+    int64_t reach = (run + kInt8Slack - 1) / kInt8Slack * kInt8Slack;
     std::byte* at = to;
     for (int64_t kz = 0; kz < axes[0].kernel; ++kz)
       for (int64_t ky = 0; ky < axes[1].kernel; ++ky, at += run * kernels_.element_bytes) {
         int64_t line = (front + kz * axes[0].dilation) * padded_[1] + top + ky * axes[1].dilation;
-        kernels_.prepare(copy + line * row_size + left * plan_.conv.channels, finish_.flip(), run, at);
+        kernels_.prepare(copy + line * row_size + left * plan_.conv.channels, finish_.flip(), reach, at);
       }
     FillRest(to);
   }
@@ -207,6 +209,8 @@ class DepthwiseConv8 final : public Algorithm {
       line.taps = pointers;
       line.pixels = width, line.pairs = weights_->pairs, line.channels = conv.channels;
       line.weights = weights_->taps.data();
+      line.slides = plan_.axes[1].kernel == 3 && plan_.axes[2].kernel == 3 && plan_.axes[2].stride == 1 &&
+                    plan_.axes[2].dilation == 1;
       line.flip = finish_.flip();
       for (int64_t row = begin; row < end; ++row) {
         PointAtTaps(call.x + row / rows * conv.counts.input * conv.channels, row % rows, pointers);

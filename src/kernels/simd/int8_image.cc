@@ -51,9 +51,9 @@ struct Sums {
   hn::Vec<SumTag> low, high, other_low, other_high;
 
   HWY_INLINE void Clear() { low = high = other_low = other_high = hn::Zero(SumTag()); }
-  HWY_INLINE void Add(Shorts first, Shorts second, const Pair& weights) {
+  HWY_INLINE void Add(Shorts first, Shorts second, const Pair& weights) { Add(Interleave(first, second), weights); }
+  HWY_INLINE void Add(const Pair& x, const Pair& weights) {
     const SumTag d;
-    const Pair x = Interleave(first, second);
     low = hn::ReorderWidenMulAccumulate(d, x.low, weights.low, low, other_low);
     high = hn::ReorderWidenMulAccumulate(d, x.high, weights.high, high, other_high);
   }
@@ -110,6 +110,43 @@ void RunChannels(const ferry::Int8Depthwise& conv, int64_t channel) {
   }
 }
 
+// Taps of 3×3 that slide: every column is loaded once for the three pixels that see it. Its upper two rows are a pair;
+// the lowest ones make pairs with each other.
+template <bool kFlips>
+void RunSliding(const ferry::Int8Depthwise& conv, int64_t channel) {
+  const ShortTag d16;
+  HWY_ALIGN int32_t made[kRun * kChannels];
+  auto weight = [&](int tap) { return hn::LoadU(d16, conv.weights + tap * conv.channels + channel); };
+  const Shorts none = hn::Zero(d16);
+  const Pair weights[] = {Interleave(weight(0), weight(3)), Interleave(weight(1), weight(4)),
+                          Interleave(weight(2), weight(5)), Interleave(weight(6), weight(7)),
+                          Interleave(weight(8), none)};
+  auto upper = [&](const uint8_t* const* column) {
+    return Interleave(LoadTap<kFlips>(column[0] + channel), LoadTap<kFlips>(column[3] + channel));
+  };
+  const uint8_t* const* taps = conv.taps;
+  Pair left = upper(taps), middle = upper(taps + 1);
+  Shorts left_low = LoadTap<kFlips>(taps[6] + channel), middle_low = LoadTap<kFlips>(taps[7] + channel);
+  for (int64_t pixel = 0; pixel < conv.pixels; pixel += kRun) {
+    const int64_t count = conv.pixels - pixel < kRun ? conv.pixels - pixel : kRun;
+    for (int64_t i = 0; i < count; ++i, taps += 2 * conv.pairs) {
+      const Pair right = upper(taps + 2);
+      const Shorts right_low = LoadTap<kFlips>(taps[8] + channel);
+      Sums sums;
+      sums.Clear();
+      sums.Add(left, weights[0]);
+      sums.Add(middle, weights[1]);
+      sums.Add(right, weights[2]);
+      sums.Add(Interleave(left_low, middle_low), weights[3]);
+      sums.Add(Interleave(right_low, none), weights[4]);
+      sums.Store(made + i * kChannels);
+      left = middle, left_low = middle_low;
+      middle = right, middle_low = right_low;
+    }
+    FinishBlock(conv.out, pixel, count, channel, kChannels, made, kChannels);
+  }
+}
+
 void RunFew(const ferry::Int8Depthwise& conv) {
   const SumTag d;
   for (int64_t pixel = 0; pixel < conv.pixels; ++pixel)
@@ -127,7 +164,9 @@ void Depthwise(const ferry::Int8Depthwise& conv) {
   for (int64_t channel = 0; channel < conv.channels; channel += kChannels) {
     // The last channels may be made twice.
     const int64_t first = channel + kChannels <= conv.channels ? channel : conv.channels - kChannels;
-    if (conv.pairs == 5)
+    if (conv.slides)
+      conv.flip ? RunSliding<true>(conv, first) : RunSliding<false>(conv, first);
+    else if (conv.pairs == 5)
       conv.flip ? RunChannels<5, true>(conv, first) : RunChannels<5, false>(conv, first);
     else
       conv.flip ? RunChannels<0, true>(conv, first) : RunChannels<0, false>(conv, first);

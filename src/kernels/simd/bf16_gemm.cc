@@ -75,9 +75,47 @@ HWY_NOINLINE void RunTile(const FloatTile& tile) {
   KeepSums<kRows, kVectors>(tile, sums);
 }
 
+// The columns of a tile as floats, for many rows to read: of each pair of depths the second first.
+void Widen(const FloatTile& tile, int64_t vectors, float* to) {
+  const FloatTag d;
+  const BitsTag bits;
+  const Bits upper = hn::Set(bits, kUpperHalf);
+  const uint16_t* b = tile.b;
+  for (int64_t pair = 0; pair < tile.pairs; ++pair, b += 2 * ferry::kPanelWidth, to += 2 * vectors * kBf16Step)
+    for (int64_t v = 0; v < vectors; ++v) {
+      const Bits both = hn::LoadU(bits, reinterpret_cast<const uint32_t*>(b + tile.Offset(v)));
+      hn::StoreU(hn::BitCast(d, hn::And(both, upper)), d, to + v * kBf16Step);
+      hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(both)), d, to + (vectors + v) * kBf16Step);
+    }
+}
+
+template <int kRows, int kVectors>
+HWY_NOINLINE void RunWideTile(const FloatTile& tile) {
+  Floats sums[kRows][kVectors];
+  BeginSums<kRows, kVectors>(tile, sums);
+  const float *a = tile.a, *b = tile.wide;
+  const int64_t a_stride = tile.a_stride;
+  auto add = [&](const float* from) FERRY_INLINE {
+    Floats columns[kVectors];
+    Unroll<0, kVectors>([&]<int v>() FERRY_INLINE { columns[v] = hn::LoadU(FloatTag(), b + v * kBf16Step); });
+    AddProducts<kRows, kVectors>(from, a_stride, columns, sums);
+    b += kVectors * kBf16Step;
+  };
+  for (int64_t pair = 0; pair < tile.pairs; ++pair, a += 2) {
+    add(a + 1);
+    add(a);
+  }
+  KeepSums<kRows, kVectors>(tile, sums);
+}
+
 void Gathered(const GatheredGemm& gemm, const uint16_t* packed, void* scratch) {
-  MultiplyGathered<float>(gemm, packed, scratch, RoundRow,
-                          []<int kRows, int kVectors>(const FloatTile& tile) { RunTile<kRows, kVectors>(tile); });
+  MultiplyGathered<float, true>(gemm, packed, scratch, RoundRow, Widen,
+                                []<int kRows, int kVectors>(const FloatTile& tile) {
+                                  if constexpr (kVectors <= 2) {
+                                    if (tile.wide) return RunWideTile<kRows, kVectors>(tile);
+                                  }
+                                  RunTile<kRows, kVectors>(tile);
+                                });
 }
 
 void Plain(const float* a, int64_t a_stride, int64_t rows, int64_t depth, const uint16_t* packed, int64_t columns,

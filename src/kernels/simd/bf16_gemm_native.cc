@@ -48,8 +48,10 @@ HWY_NOINLINE FERRY_BF16 void RunTile(const PairTile& tile) {
 }
 
 void Gathered(const GatheredGemm& gemm, const uint16_t* packed, void* scratch) {
-  MultiplyGathered<uint16_t>(gemm, packed, scratch, RoundRow,
-                             []<int kRows, int kVectors>(const PairTile& tile) { RunTile<kRows, kVectors>(tile); });
+  auto as_it_is = [](const PairTile&, int64_t, float*) {};
+  MultiplyGathered<uint16_t, false>(
+      gemm, packed, scratch, RoundRow, as_it_is,
+      []<int kRows, int kVectors>(const PairTile& tile) { RunTile<kRows, kVectors>(tile); });
 }
 
 void Plain(const float* a, int64_t a_stride, int64_t rows, int64_t depth, const uint16_t* packed, int64_t columns,

@@ -24,7 +24,8 @@ struct Bf16Tile {
   int64_t panel_stride;  // from one panel to the next
   float* c;
   int64_t c_stride;
-  bool continues;  // C holds the sum over the depths before these
+  const float* wide;  // the columns as floats, two depths after the other, unless null
+  bool continues;     // C holds the sum over the depths before these
 
   // From the first vector of columns to another one.
   HWY_INLINE int64_t Offset(int64_t v) const {
@@ -137,17 +138,22 @@ static HWY_INLINE void GatherRows(const ferry::GatheredGemm& gemm, int64_t row, 
 
 // A block of rows and of depths stays in the second-level cache while all panels pass by, a panel's part of the depths
 // in the first. Results do not depend on how rows or columns are cut.
-template <class Element, class Convert, class Run>
+//
+// kWidens: many rows find the columns of a tile widened, which widen(tile, vectors, to) does.
+template <class Element, bool kWidens, class Convert, class Widen, class Run>
 static HWY_INLINE void MultiplyGathered(const ferry::GatheredGemm& gemm, const uint16_t* packed, void* scratch,
-                                        const Convert& convert, const Run& run) {
-  constexpr int64_t kBlockRows = 108, kBlockDepth = 512, kGroupColumns = 8 * ferry::kPanelWidth;
+                                        const Convert& convert, const Widen& widen, const Run& run) {
+  constexpr int64_t kBlockRows = 108, kBlockDepth = kWidens ? 256 : 512, kGroupColumns = 8 * ferry::kPanelWidth;
   const int64_t depth = gemm.taps * gemm.depth, panel_stride = (depth + 1) / 2 * 2 * ferry::kPanelWidth;
   const bool sum_in_place = gemm.epilogue.residual && gemm.epilogue.residual == gemm.c;
   auto* ready = static_cast<Element*>(scratch);
+  constexpr int64_t kWideBytes = kWidens ? 2 * kBf16Step * kBlockDepth * static_cast<int64_t>(sizeof(float)) : 0;
+  auto* wide = reinterpret_cast<float*>(static_cast<char*>(scratch) + ferry::kBf16Scratch - kWideBytes);
   for (int64_t row = 0; row < gemm.row_count; row += kBlockRows) {
     const int64_t rows = gemm.row_count - row < kBlockRows ? gemm.row_count - row : kBlockRows;
-    const int64_t fit = ferry::kBf16Scratch / static_cast<int64_t>(sizeof(Element)) / rows / 2 * 2;
+    const int64_t fit = (ferry::kBf16Scratch - kWideBytes) / static_cast<int64_t>(sizeof(Element)) / rows / 2 * 2;
     const int64_t most = rows > kBf16TileRows && fit > kBlockDepth ? kBlockDepth : fit;
+    const bool widens = kWidens && rows > 2 * kBf16TileRows;
     const int64_t blocks = depth > most ? (depth + most - 1) / most : 1;
     const int64_t block_depth = (depth + 2 * blocks - 1) / (2 * blocks) * 2;
     for (int64_t block = 0; block < blocks; ++block) {
@@ -167,6 +173,11 @@ static HWY_INLINE void MultiplyGathered(const ferry::GatheredGemm& gemm, const u
           vectors = rows <= kBf16WideRows && left >= kBf16WideVectors ? kBf16WideVectors : left >= 2 ? 2 : 1;
           tile.b = packed + column / ferry::kPanelWidth * panel_stride + first * ferry::kPanelWidth +
                    column % ferry::kPanelWidth * 2;
+          tile.wide = nullptr;
+          if (widens) {
+            widen(tile, vectors, wide);
+            tile.wide = wide;
+          }
           for (int64_t i = 0, count; i < rows; i += count) {
             count = rows - i < kBf16TileRows ? rows - i : kBf16TileRows;
             tile.a = ready + i * block_depth;

@@ -3,17 +3,17 @@
 //
 //   node bench/vs_onnxruntime/run.mjs --modules DIR [--ferry build/ferry] [--networks DIR] [--only NAME,NAME] [--threads 1]
 //                             [--rounds 7] [--seconds 0.4] [--json FILE] [--svg FILE]
-import {spawn, execFileSync} from 'node:child_process';
+import {execFileSync} from 'node:child_process';
 import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {dirname, join, resolve} from 'node:path';
-import {createInterface} from 'node:readline';
 import {fileURLToPath} from 'node:url';
 
 import {options} from '../../tests/peers/options.mjs';
 import {barChart} from './chart.mjs';
 import {NETWORKS, findNetworks, makeInputs} from './networks.mjs';
 import {readNpz, writeNpz} from './npz.mjs';
+import {Worker, geometricMean as mean, median, number} from './worker.mjs';
 
 const asked = options({
   modules: '.', ferry: 'build/ferry', networks: join(tmpdir(), 'ferry-bench-networks'), only: NETWORKS.join(','), threads: '1',
@@ -21,31 +21,6 @@ const asked = options({
 });
 const modules = resolve(asked.modules), here = dirname(fileURLToPath(import.meta.url));
 
-// A process that answers each line with a line of JSON.
-class Worker {
-  constructor(command, args) {
-    this.child = spawn(command, args, {stdio: ['pipe', 'pipe', 'inherit']});
-    this.lines = createInterface({input: this.child.stdout})[Symbol.asyncIterator]();
-  }
-  async next() {
-    const {value, done} = await this.lines.next();
-    if (done) throw new Error('the process ended early');
-    return JSON.parse(value);
-  }
-  ask(line) {
-    this.child.stdin.write(`${line}\n`);
-    return this.next();
-  }
-  async end() {
-    this.child.stdin.end();
-    await new Promise((done) => this.child.once('exit', done));
-  }
-}
-
-const median = (values) => {
-  const sorted = [...values].sort((a, b) => a - b), middle = sorted.length >> 1;
-  return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
-};
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 // Integer networks with random weights magnify every rounding, and ONNX Runtime's 8-bit products saturate on CPUs without
@@ -102,7 +77,6 @@ async function measure(network, folder) {
   };
 }
 
-const number = (x) => (x >= 100 ? x.toFixed(0) : x >= 10 ? x.toFixed(1) : x.toFixed(2));
 const cells = (row) => [
   row.network.padEnd(26), number(row.ferry.median_ms).padStart(8), number(row.onnxruntime.median_ms).padStart(8),
   row.ratio.toFixed(2).padStart(6), `${number(row.ferry.load_ms + row.ferry.first_ms)} / ${number(row.onnxruntime.load_ms + row.onnxruntime.first_ms)}`.padStart(17),
@@ -125,7 +99,6 @@ for (const network of findNetworks(asked.only.split(','), asked.networks, module
   }
 }
 rmSync(folder, {recursive: true});
-const mean = (values) => Math.exp(values.reduce((sum, x) => sum + Math.log(x), 0) / values.length);
 const worst = rows.reduce((a, b) => (b.ratio < a.ratio ? b : a), {ratio: Infinity});
 const summary = {
   geometric_mean: mean(rows.map((r) => r.ratio)), worst: worst.network, worst_ratio: worst.ratio,

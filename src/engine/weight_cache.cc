@@ -129,10 +129,14 @@ std::vector<WeightFile::Part> WeightCache::Parts() const {
 
 void WeightCache::Save() {
   std::lock_guard lock(mutex_);
-  if (path_.empty() || !unsaved_) return;
+  if (path_.empty()) return;
+  const bool is_new = unsaved_;
   unsaved_ = false;
   try {
-    WeightFile::Write(path_, about_, Parts());
+    if (is_new)
+      WeightFile::Write(path_, about_, Parts());
+    else if (file_)
+      file_->Vouch();
   } catch (const Error&) {
     // The folder was there when the session was opened; a full disk or a lost right costs time, not the answer.
   }

@@ -23,8 +23,10 @@ using ::ferry::testing::MakeModel;
 using ::ferry::testing::MakeNode;
 using ::ferry::testing::TemporaryFolder;
 
+// The one with the weights; there may be a note beside it.
 std::string OnlyFile(const TemporaryFolder& folder) {
   std::vector<std::string> names = ListDirectory(folder.path().string());
+  std::erase_if(names, [](const std::string& name) { return name.ends_with(".checked"); });
   EXPECT_EQ(names.size(), 1u);
   return names.empty() ? std::string() : (folder / names[0]).string();
 }
@@ -92,6 +94,32 @@ TEST(WeightFile, RefusesDamage) {
   }
   for (int i = 0; i < 100; ++i) check(whole.substr(0, random() % whole.size()));
   for (size_t size : {size_t{0}, size_t{7}, size_t{23}, size_t{24}, whole.size() - 1}) check(whole.substr(0, size));
+}
+
+// The note beside a file saves a look at its checksums; it is worth nothing for another file at the same place.
+TEST(WeightFile, NotesAreAboutOneFileOnly) {
+  TemporaryFolder folder;
+  std::string path = (folder / "w").string();
+  Tensor a = Numbers(40000, 1), b = Numbers(20, 1);
+  WeightFile::Write(path, "about", {{"a", a}, {"b", b}});
+  std::string text = ReadText(path);
+  text[text.size() / 2] ^= 1;
+  for (int i = 0; i < 2; ++i) {
+    WriteText(path, text);
+    auto damaged = WeightFile::Open(path, "about");
+    ASSERT_TRUE(damaged);
+    EXPECT_FALSE(damaged->Find("a", DType::kFloat, 40000).defined());
+    EXPECT_TRUE(Same(damaged->Find("b", DType::kFloat, 20), b));
+    damaged->Vouch();
+  }
+  text[text.size() / 2] ^= 1;
+  WriteText(path, text);
+  for (int i = 0; i < 2; ++i) {
+    auto whole = WeightFile::Open(path, "about");
+    ASSERT_TRUE(whole);
+    for (const std::string& key : whole->Keys()) EXPECT_TRUE(whole->Take(key).defined());
+    whole->Vouch();
+  }
 }
 
 // A product and a convolution over weights of a file that is large enough to be mapped.

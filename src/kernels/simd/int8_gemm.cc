@@ -86,7 +86,6 @@ HWY_NOINLINE void RunTiles(ShortTile tile, int64_t tiles) {
     HWY_UNROLL(12) for (int i = 0; i < kRows; ++i) {
       HWY_UNROLL(2) for (int v = 0; v < kTileVectors; ++v) {
         others[i][v] = sums[i][v] = hn::Zero(d);
-        if (tile.adds) sums[i][v] = hn::LoadU(d, tile.sums + i * tile.sums_stride + v * kIntStep);
         if constexpr (kCross) {
           if (!tile.adds) sums[i][v] = hn::Set(d, tile.row_terms[i]);
           sums[i][v] = hn::Sub(sums[i][v], hn::LoadU(d, tile.column_terms + v * kIntStep));
@@ -109,10 +108,12 @@ HWY_NOINLINE void RunTiles(ShortTile tile, int64_t tiles) {
       for (int i = 0; i < kRows; ++i) AddProducts<kPairs>(a + i * a_stride, columns, sums[i], others[i]);
     }
     HWY_UNROLL(12) for (int i = 0; i < kRows; ++i) {
-      HWY_UNROLL(2)
-      for (int v = 0; v < kTileVectors; ++v)
-        hn::StoreU(hn::RearrangeToOddPlusEven(sums[i][v], others[i][v]), d,
-                   tile.sums + i * tile.sums_stride + v * kIntStep);
+      HWY_UNROLL(2) for (int v = 0; v < kTileVectors; ++v) {
+        int32_t* const to = tile.sums + i * tile.sums_stride + v * kIntStep;
+        Ints sum = hn::RearrangeToOddPlusEven(sums[i][v], others[i][v]);
+        if (tile.adds) sum = hn::Add(sum, hn::LoadU(d, to));
+        hn::StoreU(sum, d, to);
+      }
     }
   }
 }

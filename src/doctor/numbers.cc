@@ -24,7 +24,7 @@ constexpr int64_t kWorthAThread = 1 << 16;  // elements
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // While counting, `least` and `largest` are infinities as long as there is no finite element; so is `smallest`.
-Numbers Nothing() { return {.least = kInfinity, .largest = -kInfinity, .smallest = kInfinity}; }
+Numbers NoNumbers() { return {.least = kInfinity, .largest = -kInfinity, .smallest = kInfinity}; }
 
 void Add(Numbers& all, const Numbers& some) {
   all.nans += some.nans;
@@ -112,7 +112,7 @@ void AddChunk(Numbers& numbers, const BitsOf<T>* bits, int64_t count) {
 // In a file a tensor may lie at any address: elements are looked at in a buffer.
 template <class T>
 Numbers CountRun(const std::byte* data, int64_t count) {
-  Numbers numbers = Nothing();
+  Numbers numbers = NoNumbers();
   BitsOf<T> buffer[kChunk];
   for (int64_t i = 0; i < count; i += kChunk) {
     int64_t here = std::min(kChunk, count - i);
@@ -126,7 +126,7 @@ template <class T>
 Numbers CountFloats(const Tensor& tensor, ThreadPool* pool) {
   if (!pool) return CountRun<T>(tensor.raw(), tensor.size());
   std::mutex mutex;
-  Numbers all = Nothing();
+  Numbers all = NoNumbers();
   pool->ParallelFor(tensor.size(), kWorthAThread, [&](int64_t begin, int64_t end) {
     Numbers some = CountRun<T>(tensor.raw() + static_cast<size_t>(begin) * sizeof(T), end - begin);
     std::lock_guard lock(mutex);
@@ -138,7 +138,7 @@ Numbers CountFloats(const Tensor& tensor, ThreadPool* pool) {
 }  // namespace
 
 Numbers Count(const Tensor& tensor, ThreadPool* pool) {
-  Numbers numbers = Nothing();
+  Numbers numbers = NoNumbers();
   if (tensor.dtype() == DType::kFloat)
     numbers = CountFloats<float>(tensor, pool);
   else if (tensor.dtype() == DType::kDouble)

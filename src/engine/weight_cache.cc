@@ -52,10 +52,11 @@ std::shared_ptr<const Tensor> WeightCache::GetTensor(const Tensor& weight, const
 }
 
 void WeightCache::Carry(Order& order) {
-  std::call_once(order.once, [&] {
-    Make(order);
-    order.fill = nullptr;
-  });
+  std::lock_guard lock(order.mutex);
+  if (order.done) return;
+  Make(order);
+  order.fill = nullptr;
+  order.done = true;
 }
 
 void WeightCache::Make(Order& order) {

@@ -67,7 +67,8 @@ class WeightCache {
     int64_t count;
     Fill fill;
     std::shared_ptr<Tensor> made;
-    std::once_flag once;
+    std::mutex mutex;  // held while it is made; not a once_flag, which thread sanitizers do not see fail
+    bool done = false;
   };
   struct Entry {
     Tensor weight;  // kept, so that its address stands for it alone

@@ -75,6 +75,9 @@ HWY_INLINE void AddProducts(const int16_t* a, const Shorts (&columns)[kPairs][kT
   }
 }
 
+// Whether sums have their places from the beginning; else they get them in the end.
+constexpr bool kInOrder = HWY_ARCH_X86;
+
 template <int kRows, bool kCross>
 HWY_NOINLINE void RunTiles(ShortTile tile, int64_t tiles) {
   const IntTag d;
@@ -86,6 +89,7 @@ HWY_NOINLINE void RunTiles(ShortTile tile, int64_t tiles) {
     HWY_UNROLL(12) for (int i = 0; i < kRows; ++i) {
       HWY_UNROLL(2) for (int v = 0; v < kTileVectors; ++v) {
         others[i][v] = sums[i][v] = hn::Zero(d);
+        if (kInOrder && tile.adds) sums[i][v] = hn::LoadU(d, tile.sums + i * tile.sums_stride + v * kIntStep);
         if constexpr (kCross) {
           if (!tile.adds) sums[i][v] = hn::Set(d, tile.row_terms[i]);
           sums[i][v] = hn::Sub(sums[i][v], hn::LoadU(d, tile.column_terms + v * kIntStep));
@@ -111,7 +115,7 @@ HWY_NOINLINE void RunTiles(ShortTile tile, int64_t tiles) {
       HWY_UNROLL(2) for (int v = 0; v < kTileVectors; ++v) {
         int32_t* const to = tile.sums + i * tile.sums_stride + v * kIntStep;
         Ints sum = hn::RearrangeToOddPlusEven(sums[i][v], others[i][v]);
-        if (tile.adds) sum = hn::Add(sum, hn::LoadU(d, to));
+        if (!kInOrder && tile.adds) sum = hn::Add(sum, hn::LoadU(d, to));
         hn::StoreU(sum, d, to);
       }
     }

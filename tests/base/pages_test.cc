@@ -45,7 +45,7 @@ TEST(LargePages, ServesThreadsAtOnce) {
   for (size_t t = 0; t < blocks.size(); ++t)
     threads.emplace_back([&, t] {
       for (size_t i = 0; i < 200; ++i) {
-        Block block{pages.Allocate(i * 97), i * 97, static_cast<std::byte>(t + 1)};
+        Block block{pages.Allocate(i * 97 + 1), i * 97 + 1, static_cast<std::byte>(t + 1)};
         std::memset(block.begin, static_cast<int>(block.mark), block.bytes);
         blocks[t].push_back(block);
       }

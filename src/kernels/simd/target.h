@@ -36,6 +36,9 @@ inline constexpr int kRegisters = 16;
 #if HWY_TARGET <= HWY_AVX2 || HWY_TARGET == HWY_SCALAR
 template <class D>
 HWY_INLINE hn::Vec<D> LoadWhere(hn::Mask<D> mask, D d, const hn::TFromD<D>* from) {
+#if HWY_TARGET == HWY_SCALAR
+  if (!hn::AllTrue(d, mask)) return hn::Zero(d);  // Highway's own reads first and looks at the mask afterwards
+#endif
   return hn::MaskedLoad(mask, d, from);
 }
 template <class D>

@@ -4,12 +4,19 @@
 
 #include "ops/evaluate.h"
 #include "ops/operator.h"
+#include "tensor/alignment.h"
 
 namespace ferry {
 namespace {
 
 // Longer integer tensors are data, not shapes.
 constexpr int64_t kLongestElements = 256;
+
+// Too much to be copied before anybody asks for its elements.
+bool IsWeight(const Tensor& tensor) {
+  constexpr size_t kLongestParameter = 4096;  // bytes: rules read factors and limits
+  return IsFloating(tensor.dtype()) && tensor.bytes() > kLongestParameter;
+}
 
 class Inference {
  public:
@@ -43,12 +50,12 @@ class Inference {
       if (!initializer.problem.empty() || !initializer.tensor.defined()) continue;
       const Tensor& tensor = initializer.tensor;
       // Straight from a file a tensor may lie at any address; a prepared model's never does.
-      if (tensor.IsAligned(static_cast<size_t>(std::clamp(BitWidth(tensor.dtype()) / 8, 1, 8))))
+      if (IsReadable(tensor))
         values[initializer.name] = FactsOf(tensor);
-      else if (tensor.size() <= options_.largest_computed)
-        values[initializer.name] = FactsOf(tensor.Clone());
-      else
+      else if (tensor.size() > options_.largest_computed)
         values[initializer.name].type = Type::Tensor(tensor.dtype(), ToSymbolic(tensor.shape()));
+      else
+        values[initializer.name] = FactsOf(IsWeight(tensor) ? tensor : tensor.Clone());
     }
     for (const ValueInfo& input : graph.inputs)
       if (!values.count(input.name)) values[input.name].type = input.type;
@@ -63,7 +70,9 @@ class Inference {
       const ValueFacts* facts = name.empty() ? nullptr : scope(name);
       inputs.push_back(name.empty() ? nullptr : facts ? facts : &kUnknown);
     }
-    InferContext context(node, inputs, node.outputs.size(),
+    std::vector<ValueFacts> only_types;
+    const std::vector<const ValueFacts*> shown = ShownToRule(inputs, only_types);
+    InferContext context(node, shown, node.outputs.size(),
                          [&](const Graph& body, std::span<const ValueFacts> given) { return InferBody(body, given, scope); });
     if (op && op->infer) op->infer(context);
     for (ValueFacts& facts : context.outputs()) ConstantFromElements(facts);
@@ -90,6 +99,18 @@ class Inference {
     return outputs;
   }
 
+  // Rules read elements: of constants that are not aligned they see the type, which `held` is for.
+  static std::vector<const ValueFacts*> ShownToRule(std::vector<const ValueFacts*> inputs,
+                                                    std::vector<ValueFacts>& held) {
+    for (const ValueFacts*& input : inputs)
+      if (input && input->constant && !IsReadable(*input->constant)) {
+        held.reserve(inputs.size());
+        held.push_back({.type = input->type});
+        input = &held.back();
+      }
+    return inputs;
+  }
+
   bool IsComputable(const Operator& op, const std::vector<const ValueFacts*>& inputs,
                     const std::vector<ValueFacts>& outputs) const {
     if (op.is_random || op.has_subgraphs || outputs.empty()) return false;
@@ -112,7 +133,7 @@ class Inference {
     std::vector<Value> held(inputs.size());
     std::vector<const Value*> values;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i]) held[i] = *inputs[i]->constant;
+      if (inputs[i]) held[i] = IsReadable(*inputs[i]->constant) ? *inputs[i]->constant : inputs[i]->constant->Clone();
       values.push_back(inputs[i] ? &held[i] : nullptr);
     }
     std::vector<Value> results;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/infer_graph.h"
+#include "tensor/alignment.h"
 #include "tests/support/nodes.h"
 
 namespace ferry {
@@ -47,6 +48,26 @@ TEST(InferMovement, CarriesAShapeIntoAReshape) {
   GraphFacts facts = InferGraph(model.graph, {});
   EXPECT_EQ(ToText(facts.Find("y")->type), "float[batch, seq, 8, 8]");
   EXPECT_EQ(ToText(facts.Find("z")->type), "float[batch, 8, seq, 8]");
+}
+
+// Weights as they lie in a file are not copied until a node computes with them; what is found is the same.
+TEST(InferMovement, KnowsWeightsAtOddAddresses) {
+  const Tensor aligned = Tensor::FromVector(std::vector<float>(2000, 2.5f), {40, 50});
+  std::vector<std::byte> memory(aligned.bytes() + 1);
+  std::copy_n(aligned.raw(), aligned.bytes(), memory.begin() + 1);
+  const Tensor odd = Tensor::Borrow(DType::kFloat, {40, 50}, memory.data() + 1);
+  Model model = MakeModel({MakeInfo("x", DType::kFloat, {N("batch"), 40})},
+                          {MakeNode("MatMul", {"x", "w"}, {"y"}), MakeNode("Identity", {"w"}, {"same"}),
+                           MakeNode("Neg", {"same"}, {"computed"}), MakeNode("Shape", {"w"}, {"shape"})},
+                          {MakeInfo("y")}, {MakeStored("w", odd)});
+  GraphFacts facts = InferGraph(model.graph, {});
+  EXPECT_EQ(facts.Find("w")->constant->raw(), odd.raw());
+  EXPECT_EQ(ToText(facts.Find("y")->type), "float[batch, 50]");
+  EXPECT_EQ(ToText(*facts.Find("shape")->elements), "[40, 50]");
+  ASSERT_TRUE(facts.Find("same")->constant && facts.Find("computed")->constant);
+  EXPECT_TRUE(Identical(*facts.Find("same")->constant, aligned));
+  EXPECT_TRUE(IsReadable(*facts.Find("same")->constant));
+  EXPECT_EQ(facts.Find("computed")->constant->Data<float>()[1999], -2.5f);
 }
 
 TEST(InferMovement, ReshapeCancelsNames) {

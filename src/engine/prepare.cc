@@ -1,6 +1,7 @@
 #include "engine/prepare.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "base/error.h"
 #include "onnx/aligned.h"
@@ -48,32 +49,45 @@ void RequireArity(const Node& node) {
   require(node.outputs.size(), schema->min_outputs, schema->max_outputs, "outputs");
 }
 
-void PrepareOne(Graph& graph) {
+// Tensors that will be read are added to `read`.
+void PrepareOne(Graph& graph, std::vector<Tensor*>& read) {
   for (const Node& node : graph.nodes) RequireArity(node);
   ConstantsToInitializers(graph);
   for (const StoredSparseTensor& sparse : graph.sparse_initializers) graph.initializers.push_back(Densify(sparse));
   graph.sparse_initializers.clear();
-  for (StoredTensor& initializer : graph.initializers) initializer.tensor = AlignedForUse(initializer.Get());
+  for (StoredTensor& initializer : graph.initializers) {
+    initializer.Get();
+    read.push_back(&initializer.tensor);
+  }
   for (Node& node : graph.nodes)
     for (Attribute& attribute : node.attributes)
       if (auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.held); body && *body)
-        PrepareOne(**body);
+        PrepareOne(**body, read);
       else if (auto* stored = std::get_if<std::shared_ptr<StoredTensor>>(&attribute.held); stored && *stored) {
         auto aligned = std::make_shared<StoredTensor>(**stored);
-        aligned->tensor = AlignedForUse(aligned->Get());
+        aligned->Get();
+        read.push_back(&aligned->tensor);
         *stored = std::move(aligned);
       }
 }
 
+// More of them wait for memory.
+int ThreadsFor(int asked) {
+  constexpr int kMostThreads = 8;
+  return std::clamp(asked > 0 ? asked : static_cast<int>(std::thread::hardware_concurrency()), 1, kMostThreads);
+}
+
 }  // namespace
 
-Graph PrepareGraph(const Model& model) {
+Graph PrepareGraph(const Model& model, int threads) {
   if (!model.has_graph) Fail(ErrorCode::kInvalidModel, "the model has no graph");
   Model copy = CopyDeep(model);
   UpgradeToNewest(copy);
   InlineFunctions(copy);
   ExpandGradients(copy);
-  PrepareOne(copy.graph);
+  std::vector<Tensor*> read;
+  PrepareOne(copy.graph, read);
+  AlignForUse(std::move(read), ThreadsFor(threads));
   return std::move(copy.graph);
 }
 

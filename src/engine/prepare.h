@@ -5,7 +5,8 @@
 
 namespace ferry {
 
-// The result shares the model's weights where they are aligned; others are copied once.
-Graph PrepareGraph(const Model& model);
+// The result shares the model's weights where they are aligned; others are copied once, by as many threads (0: one for
+// each core).
+Graph PrepareGraph(const Model& model, int threads = 0);
 
 }  // namespace ferry

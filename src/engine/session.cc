@@ -108,7 +108,7 @@ struct Session::Shared {
   ~Shared() { weights.Save(); }
   Shared(Model read, const SessionOptions& options)
       : model(std::move(read)),
-        graph(PrepareGraph(model)),
+        graph(PrepareGraph(model, options.threads)),
         provider(&FindProvider(options.provider)),
         tuner(MakeTuner(options.tune)),
         policy{options.exact, tuner.get(), options.precision} {

@@ -9,6 +9,7 @@
 
 #include "base/thread_pool.h"
 #include "doctor/elements.h"
+#include "kernels/count.h"
 
 namespace ferry {
 namespace {
@@ -54,8 +55,6 @@ void AddOne(Numbers& numbers, double number) {
   numbers.masks += number <= kMask;
 }
 
-// Floats are in the order of their bits, once those of negative ones are turned around. Integers are what a compiler
-// makes vectors of, whatever NaN may be among the elements.
 template <class T>
 using BitsOf = std::conditional_t<std::is_same_v<T, float>, int32_t, int64_t>;
 
@@ -66,59 +65,71 @@ T FromBits(BitsOf<T> bits) {
   return number;
 }
 
-// Its own inverse.
-template <class Integer>
-Integer Ordered(Integer bits) {
-  return bits ^ ((bits >> (8 * sizeof(Integer) - 1)) & std::numeric_limits<Integer>::max());
+template <class T>
+BitsOf<T> ToBits(double number) {
+  const T narrow = static_cast<T>(number);
+  BitsOf<T> bits;
+  std::memcpy(&bits, &narrow, sizeof bits);
+  return bits;
+}
+
+// The largest number that is not beyond `limit`, which lies between two of T perhaps.
+template <class T>
+BitsOf<T> LastUpTo(double limit) {
+  T narrow = static_cast<T>(limit);
+  if (narrow > limit) narrow = std::nextafter(narrow, -std::numeric_limits<T>::infinity());
+  return ToBits<T>(narrow);
 }
 
 template <class T>
-struct Extent {
-  T least, largest;
-  T smallest;  // magnitude above 0; infinity when all are 0
-};
-
-template <class T>
-Extent<T> ExtentOf(const BitsOf<T>* bits, int64_t count) {
-  using Integer = BitsOf<T>;
-  constexpr Integer kMost = std::numeric_limits<Integer>::max();
-  Integer least = kMost, largest = std::numeric_limits<Integer>::min(), smallest = kMost;
-  for (int64_t i = 0; i < count; ++i) {
-    Integer key = Ordered(bits[i]), magnitude = bits[i] & kMost;
-    Integer unless_zero = magnitude == 0 ? kMost : magnitude;
-    least = key < least ? key : least;
-    largest = key > largest ? key : largest;
-    smallest = unless_zero < smallest ? unless_zero : smallest;
-  }
-  return {FromBits<T>(Ordered(least)), FromBits<T>(Ordered(largest)),
-          smallest == kMost ? std::numeric_limits<T>::infinity() : FromBits<T>(smallest)};
+void AddOrdinary(Numbers& numbers, const BitExtent<BitsOf<T>>& extent) {
+  numbers.least = std::min<double>(numbers.least, FromBits<T>(InOrder(extent.least)));
+  numbers.largest = std::max<double>(numbers.largest, FromBits<T>(InOrder(extent.largest)));
+  if (extent.smallest != std::numeric_limits<BitsOf<T>>::max())
+    numbers.smallest = std::min<double>(numbers.smallest, FromBits<T>(extent.smallest));
 }
 
-// Nearly every chunk holds nothing worth counting, which its extent tells; that of a chunk with NaN is NaN.
+// Nearly every chunk holds nothing worth counting, which its extent tells.
 template <class T>
-void AddChunk(Numbers& numbers, const BitsOf<T>* bits, int64_t count) {
-  Extent<T> extent = ExtentOf<T>(bits, count);
-  bool ordinary =
-      extent.least > -kFloat16Overflow && extent.largest < kFloat16Overflow && extent.smallest > kFloat16Vanish;
-  if (!ordinary) {
-    for (int64_t i = 0; i < count; ++i) AddOne(numbers, FromBits<T>(bits[i]));
+void AddChunk(Numbers& numbers, const std::byte* data, int64_t count) {
+  using Bits = BitsOf<T>;
+  static const BitLimits<Bits> limits = {ToBits<T>(kFloat16Vanish), ToBits<T>(kBFloat16Vanish),
+                                         ToBits<T>(kFloat16Overflow), InOrder(LastUpTo<T>(kMask))};
+  static const Bits infinity = ToBits<T>(kInfinity);
+  const CountKernels& kernels = BestCountKernels();
+  BitExtent<Bits> extent;
+  if constexpr (std::is_same_v<T, float>)
+    extent = kernels.extent32(data, count);
+  else
+    extent = kernels.extent64(data, count);
+  const bool finite = extent.largest < infinity && extent.least > InOrder(ToBits<T>(-kInfinity));
+  if (!finite) {
+    for (int64_t i = 0; i < count; ++i) {
+      T number;
+      std::memcpy(&number, data + static_cast<size_t>(i) * sizeof number, sizeof number);
+      AddOne(numbers, number);
+    }
     return;
   }
-  numbers.least = std::min<double>(numbers.least, extent.least);
-  numbers.largest = std::max<double>(numbers.largest, extent.largest);
-  numbers.smallest = std::min<double>(numbers.smallest, extent.smallest);
+  AddOrdinary<T>(numbers, extent);
+  const bool nothing_large = extent.largest < limits.large && extent.least > InOrder(ToBits<T>(-kFloat16Overflow));
+  if (nothing_large && extent.smallest > limits.small) return;
+  BitCounts counts;
+  if constexpr (std::is_same_v<T, float>)
+    counts = kernels.count32(data, count, limits);
+  else
+    counts = kernels.count64(data, count, limits);
+  numbers.below_float16 += counts.small;
+  numbers.below_bfloat16 += counts.smaller;
+  numbers.above_float16 += counts.large;
+  numbers.masks += counts.least;
 }
 
-// In a file a tensor may lie at any address: elements are looked at in a buffer.
 template <class T>
 Numbers CountRun(const std::byte* data, int64_t count) {
   Numbers numbers = NoNumbers();
-  BitsOf<T> buffer[kChunk];
-  for (int64_t i = 0; i < count; i += kChunk) {
-    int64_t here = std::min(kChunk, count - i);
-    std::memcpy(buffer, data + static_cast<size_t>(i) * sizeof(T), static_cast<size_t>(here) * sizeof(T));
-    AddChunk<T>(numbers, buffer, here);
-  }
+  for (int64_t i = 0; i < count; i += kChunk)
+    AddChunk<T>(numbers, data + static_cast<size_t>(i) * sizeof(T), std::min(kChunk, count - i));
   return numbers;
 }
 

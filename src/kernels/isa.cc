@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/bf16_gemm.h"
+#include "kernels/count.h"
 #include "kernels/elementwise.h"
 #include "kernels/image.h"
 #include "kernels/int8_gemm.h"
@@ -87,6 +88,7 @@ bool CanRun(Isa isa) {
   FERRY_CHOOSE(TABLE)            \
   const TABLE& Best##TABLE() { return TABLE##Of(BestIsa()); }
 
+FERRY_CHOOSE_BEST(CountKernels)
 FERRY_CHOOSE_BEST(ElementwiseKernels)
 FERRY_CHOOSE_BEST(GemmKernels)
 FERRY_CHOOSE_BEST(ImageKernels)

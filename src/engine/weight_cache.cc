@@ -51,6 +51,14 @@ std::shared_ptr<const Tensor> WeightCache::GetTensor(const Tensor& weight, const
   return order->made;
 }
 
+void WeightCache::WhenMade(std::function<void()> then) {
+  {
+    std::lock_guard lock(mutex_);
+    if (collecting_ == std::this_thread::get_id()) return afterwards_.push_back(std::move(then));
+  }
+  then();
+}
+
 void WeightCache::Carry(Order& order) {
   std::lock_guard lock(order.mutex);
   if (order.done) return;
@@ -85,13 +93,16 @@ WeightCache::Team::~Team() {
   std::lock_guard lock(cache_.mutex_);
   cache_.collecting_ = {};
   cache_.waiting_.clear();
+  cache_.afterwards_.clear();
 }
 
 void WeightCache::Team::Finish(ThreadPool* pool) {
   std::vector<std::shared_ptr<Order>> orders;
+  std::vector<std::function<void()>> afterwards;
   {
     std::lock_guard lock(cache_.mutex_);
     orders.swap(cache_.waiting_);
+    afterwards.swap(cache_.afterwards_);
   }
   // The largest first, so that no thread is left with one at the end; else in the order of the file, mostly.
   std::stable_partition(orders.begin(), orders.end(),
@@ -100,8 +111,11 @@ void WeightCache::Team::Finish(ThreadPool* pool) {
     for (int64_t i = begin; i < end; ++i) cache_.Carry(*orders[static_cast<size_t>(i)]);
   };
   const auto count = static_cast<int64_t>(orders.size());
-  if (pool) return pool->ParallelFor(count, 1, carry);
-  carry(0, count);
+  if (pool)
+    pool->ParallelFor(count, 1, carry);
+  else
+    carry(0, count);
+  for (const auto& then : afterwards) then();
 }
 
 void WeightCache::UseFile(const std::string& path, const std::string& origin) {

@@ -38,6 +38,8 @@ class WeightCache {
   using Fill = std::function<void(Tensor&)>;
   std::shared_ptr<const Tensor> GetTensor(const Tensor& weight, const std::string& form, DType dtype, int64_t count,
                                           Fill fill);
+  // Calls `then` when all that this thread has asked for is there: now, or once its team is done.
+  void WhenMade(std::function<void()> then);
 
   // Collects what one thread asks for, to be made by all threads of a pool together.
   class Team {
@@ -87,6 +89,7 @@ class WeightCache {
   const std::shared_ptr<LargePages> pages_ = std::make_shared<LargePages>();
   std::thread::id collecting_;  // the thread whose orders wait for its team
   std::vector<std::shared_ptr<Order>> waiting_;
+  std::vector<std::function<void()>> afterwards_;
 
   std::string path_, about_;  // empty: no file; set before the first order
   std::shared_ptr<WeightFile> file_;

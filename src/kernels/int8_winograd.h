@@ -32,8 +32,9 @@ struct Int8WinogradKernels {
   int64_t outputs;
   // Sums must be smaller than this in magnitude.
   int64_t limit;
-  // The weights of one filter of one channel, times a constant: w[3, 3] to [points].
-  void (*filter)(const int8_t* w, int16_t* to);
+  // The weights of `count` filters of one channel, times a constant: w[3, 3, count] to [points, …, count]. There are as
+  // many as channels could be.
+  void (*filter)(const int8_t* w, int64_t count, int16_t* to, int64_t point_stride);
   void (*input)(const Int8WinogradTiles& row);
   void (*output)(const Int8WinogradSums& row);
 };

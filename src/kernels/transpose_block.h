@@ -17,6 +17,11 @@ template <class T>
 class BlockTranspose {
  public:
   static constexpr size_t kSide = kBlockBytes / sizeof(T);
+  typedef T Vector __attribute__((vector_size(kBlockBytes)));
+
+  // The elements of the lower or upper halves of two vectors in turns.
+  static Vector ZipLower(Vector a, Vector b) { return Interleave(a, b, 0, std::make_index_sequence<kSide>()); }
+  static Vector ZipUpper(Vector a, Vector b) { return Interleave(a, b, kSide / 2, std::make_index_sequence<kSide>()); }
 
   static void Run(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride) {
     constexpr auto kWidth = static_cast<int64_t>(sizeof(T));
@@ -26,8 +31,8 @@ class BlockTranspose {
     // Interleaving the upper half with the lower half, as often as it takes to double 1 to kSide, transposes.
     for (size_t step = 1; step < kSide; step *= 2) {
       for (size_t i = 0; i < kSide / 2; ++i) {
-        turned[2 * i] = Interleave(rows[i], rows[i + kSide / 2], 0, std::make_index_sequence<kSide>());
-        turned[2 * i + 1] = Interleave(rows[i], rows[i + kSide / 2], kSide / 2, std::make_index_sequence<kSide>());
+        turned[2 * i] = ZipLower(rows[i], rows[i + kSide / 2]);
+        turned[2 * i + 1] = ZipUpper(rows[i], rows[i + kSide / 2]);
       }
       for (size_t i = 0; i < kSide; ++i) rows[i] = turned[i];
     }
@@ -36,8 +41,6 @@ class BlockTranspose {
   }
 
  private:
-  typedef T Vector __attribute__((vector_size(kBlockBytes)));
-
   template <size_t... kLane>
   static Vector Interleave(Vector a, Vector b, size_t first, std::index_sequence<kLane...>) {
     if (first == 0) return __builtin_shufflevector(a, b, (kLane / 2 + kLane % 2 * kSide)...);

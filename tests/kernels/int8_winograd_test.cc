@@ -52,18 +52,32 @@ std::vector<int16_t> TransformInput(const Trial& trial, const Int8WinogradKernel
   return made;
 }
 
+// [points, channels, features]
+std::vector<int16_t> TransformWeights(const Trial& trial, const Int8WinogradKernels& kernels, int64_t points) {
+  const int64_t channels = trial.channels, features = trial.features;
+  std::vector<int16_t> made(static_cast<size_t>(points * channels * features));
+  std::vector<int8_t> turned(static_cast<size_t>(9 * features));
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t i = 0; i < 9 * features; ++i)
+      turned[static_cast<size_t>(i)] =
+          trial.weights[static_cast<size_t>((i % features * channels + c) * 9 + i / features)];
+    kernels.filter(turned.data(), features, made.data() + c * features, channels * features);
+  }
+  return made;
+}
+
 // [points, tiles, features], by the kernel for 16-bit weights where there is one.
 std::vector<int32_t> Multiply(const Trial& trial, const Int8WinogradKernels& kernels, int64_t points,
                               const std::vector<int16_t>& input) {
   int64_t size = trial.channels * trial.features;
-  std::vector<int16_t> packed(static_cast<size_t>(points * size)), filter(static_cast<size_t>(points));
+  const std::vector<int16_t> weights = TransformWeights(trial, kernels, points);
+  std::vector<int16_t> packed(static_cast<size_t>(points * size));
   std::vector<int32_t> sums(static_cast<size_t>(points * trial.tiles * trial.features));
   auto* multiply = BestInt8Kernels().multiply_shorts;
   for (int64_t n = 0; n < trial.features; ++n)
-    for (int64_t c = 0; c < trial.channels; ++c) {
-      kernels.filter(trial.weights.data() + (n * trial.channels + c) * 9, filter.data());
+    for (int64_t c = 0; c < trial.channels; ++c)
       for (int64_t point = 0; point < points; ++point) {
-        int16_t weight = filter[static_cast<size_t>(point)];
+        int16_t weight = weights[static_cast<size_t>(point * size + c * trial.features + n)];
         packed[static_cast<size_t>(point * size + PackedInt8Index(trial.channels, c, n))] = weight;
         for (int64_t tile = 0; !multiply && tile < trial.tiles; ++tile) {
           auto at = static_cast<size_t>((point * trial.tiles + tile) * trial.features + n);
@@ -71,7 +85,6 @@ std::vector<int32_t> Multiply(const Trial& trial, const Int8WinogradKernels& ker
           sums[at] = static_cast<int32_t>(static_cast<uint32_t>(sums[at]) + static_cast<uint32_t>(product));
         }
       }
-    }
   for (int64_t point = 0; multiply && point < points; ++point) {
     Int8Product product{input.data() + point * trial.tiles * trial.channels, trial.tiles, trial.channels};
     product.packed = packed.data() + point * size;

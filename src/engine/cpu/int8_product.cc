@@ -8,22 +8,27 @@
 
 namespace ferry {
 
-Int8Finish::Int8Finish(const QuantizedStep& step, DType x_type, const std::vector<int32_t>& weight_sums,
-                       const Tensor& factor, const Tensor* bias)
+Int8Finish::Int8Finish(const QuantizedStep& step, DType x_type, std::shared_ptr<const Tensor> packed,
+                       WeightCache& cache, const Tensor& factor, const Tensor* bias, int64_t count)
     : step_(step), flip_(FlipOf(x_type)), x_zero_(step.x_zero + flip_) {
-  auto count = static_cast<int64_t>(weight_sums.size());
   QuantizedColumns columns(step, factor, bias, count);
   auto padded = static_cast<size_t>(count + kInt8PanelWidth);
-  offset_.resize(padded);
+  offset_ = std::make_shared<std::vector<int32_t>>(padded);
   factor_.resize(padded);
   if (columns.has_shift()) shift_.resize(padded);
   for (int64_t n = 0; n < count; ++n) {
     auto at = static_cast<size_t>(n);
-    offset_[at] = static_cast<int32_t>(static_cast<uint32_t>(columns.added(n)) -
-                                       static_cast<uint32_t>(x_zero_) * static_cast<uint32_t>(weight_sums[at]));
+    (*offset_)[at] = columns.added(n);
     factor_[at] = columns.factor(n);
     if (columns.has_shift()) shift_[at] = columns.shift(n);
   }
+  cache.WhenMade([packed = std::move(packed), offset = offset_, zero = static_cast<uint32_t>(x_zero_), count] {
+    const int32_t* sums = SumsBehind(*packed, count);
+    for (int64_t n = 0; n < count; ++n) {
+      int32_t& at = (*offset)[static_cast<size_t>(n)];
+      at = static_cast<int32_t>(static_cast<uint32_t>(at) - zero * static_cast<uint32_t>(sums[n]));
+    }
+  });
 }
 
 Int8Output Int8Finish::Output(void* y, int64_t stride, int64_t column) const {
@@ -32,7 +37,7 @@ Int8Output Int8Finish::Output(void* y, int64_t stride, int64_t column) const {
   // Kernels count columns from where their arrays begin.
   out.c = y;
   out.stride = stride;
-  out.offset = offset_.data() + column;
+  out.offset = offset_->data() + column;
   out.factor = factor_.data() + column;
   out.shift = shift_.empty() ? nullptr : shift_.data() + column;
   out.zero = step_.y_zero, out.low = step_.low, out.high = step_.high;

@@ -12,8 +12,9 @@ namespace ferry {
 // What becomes of sums over bytes of `x_type` whose zero point and bias are not taken off yet.
 class Int8Finish {
  public:
-  Int8Finish(const QuantizedStep& step, DType x_type, const std::vector<int32_t>& weight_sums, const Tensor& factor,
-             const Tensor* bias);
+  // `packed` ends with the sums of the weights of each column.
+  Int8Finish(const QuantizedStep& step, DType x_type, std::shared_ptr<const Tensor> packed, WeightCache& cache,
+             const Tensor& factor, const Tensor* bias, int64_t columns);
 
   const QuantizedStep& step() const { return step_; }
   // `y` is where row 0, column `column` goes.
@@ -30,7 +31,7 @@ class Int8Finish {
   QuantizedStep step_;
   uint8_t flip_;
   int32_t x_zero_;
-  std::vector<int32_t> offset_;
+  std::shared_ptr<std::vector<int32_t>> offset_;  // complete when the packed weights are
   std::vector<float> factor_, shift_;
 };
 

@@ -1,7 +1,6 @@
 // Products of bytes with a constant 8-bit matrix, packed once: MatMulInteger, DynamicMatMul and QuantizedMatMul.
 #include <algorithm>
 
-#include "base/mapped_file.h"
 #include "engine/cpu/int8_product.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/scratch.h"
@@ -39,18 +38,18 @@ Int8Product ProductOf(const Int8Weights& weights, const Int8Block& block, const 
 
 class QuantizedMatMul final : public Kernel {
  public:
-  QuantizedMatMul(std::shared_ptr<const Int8Weights> weights, Int8Finish finish, void (*portable)(OpContext&))
+  QuantizedMatMul(Int8Weights weights, Int8Finish finish, void (*portable)(OpContext&))
       : weights_(std::move(weights)), finish_(std::move(finish)), portable_(portable) {}
 
   void Run(OpContext& context) const override {
     const Tensor& a = context.Input(0);
-    int64_t depth = weights_->depth, columns = weights_->columns;
+    int64_t depth = weights_.depth, columns = weights_.columns;
     if (a.rank() < 1 || a.shape().back() != depth) return portable_(context);
     Shape shape = a.shape();
     shape.back() = columns;
     void* y = context.Output(0, finish_.step().y_type, shape).mutable_raw();
-    ForInt8Blocks(context, *weights_, a.size() / depth, [&](const Int8Block& block) {
-      Int8Product product = ProductOf(*weights_, block, PrepareBlock(BytesOf(a), finish_.flip(), block, depth));
+    ForInt8Blocks(context, weights_, a.size() / depth, [&](const Int8Block& block) {
+      Int8Product product = ProductOf(weights_, block, PrepareBlock(BytesOf(a), finish_.flip(), block, depth));
       int64_t column = block.first * kInt8PanelWidth;
       product.out = finish_.Output(finish_.At(y, block.row * columns + column), columns, column);
       BestInt8Kernels().multiply(product);
@@ -58,7 +57,7 @@ class QuantizedMatMul final : public Kernel {
   }
 
  private:
-  std::shared_ptr<const Int8Weights> weights_;
+  Int8Weights weights_;
   Int8Finish finish_;
   void (*portable_)(OpContext&);
 };
@@ -71,19 +70,12 @@ std::unique_ptr<Kernel> MakeQuantizedMatMul(const KernelRequest& request) {
   DType type = request.inputs[0]->type.dtype;
   if (weight.rank() != 2 || weight.size() == 0 || weight.dtype() != DType::kInt8 || !IsByte(type)) return nullptr;
   bool turned = request.node.Int("transB", 0) != 0;
-  int64_t depth = weight.dim(turned ? 1 : 0), columns = weight.dim(turned ? 0 : 1);
+  int64_t columns = weight.dim(turned ? 0 : 1);
   const Tensor& factor = *request.inputs[2]->constant;
   const Tensor* bias = request.inputs.size() > 3 && request.inputs[3] ? &*request.inputs[3]->constant : nullptr;
   if (factor.size() != columns || (bias && bias->size() != columns)) return nullptr;
-  auto packed = request.weights.Get<Int8Weights>(weight, turned ? "8-bit panels, turned" : "8-bit panels", [&] {
-    const int8_t* from = weight.Data<int8_t>();
-    Int8Weights made =
-        turned ? PackInt8Lines(1, depth, columns, [&](int64_t, int64_t n) { return from + n * depth; })
-               : PackInt8Rows(reinterpret_cast<const uint8_t*>(from), depth, columns, 0);
-    DropPages(weight.raw(), weight.bytes());
-    return made;
-  });
-  Int8Finish finish(QuantizedStep::Read(request.node), type, packed->sums, factor, bias);
+  Int8Weights packed = turned ? PackInt8Lines(weight, 1, 1, request.weights) : PackInt8Rows(weight, 0, request.weights);
+  Int8Finish finish(QuantizedStep::Read(request.node), type, packed.packed, request.weights, factor, bias, columns);
   return std::make_unique<QuantizedMatMul>(std::move(packed), std::move(finish), request.op.compute);
 }
 
@@ -91,9 +83,9 @@ std::unique_ptr<Kernel> MakeQuantizedMatMul(const KernelRequest& request) {
 // With scales the sums become floats.
 class IntegerMatMul final : public Kernel {
  public:
-  IntegerMatMul(std::shared_ptr<const Int8Weights> weights, std::vector<int32_t> zeros, void (*portable)(OpContext&))
+  IntegerMatMul(Int8Weights weights, std::vector<int32_t> zeros, void (*portable)(OpContext&))
       : weights_(std::move(weights)), zeros_(std::move(zeros)), portable_(portable) {
-    zeros_.resize(zeros_.size() == 1 ? static_cast<size_t>(weights_->columns) : zeros_.size(), zeros_[0]);
+    zeros_.resize(zeros_.size() == 1 ? static_cast<size_t>(weights_.columns) : zeros_.size(), zeros_[0]);
     has_zeros_ = std::any_of(zeros_.begin(), zeros_.end(), [](int32_t zero) { return zero != 0; });
     zeros_.resize(zeros_.size() + kInt8PanelWidth);
   }
@@ -107,7 +99,7 @@ class IntegerMatMul final : public Kernel {
   void Run(OpContext& context) const override {
     const Tensor& a = context.Input(0);
     const Tensor* zero = context.OptionalInput(2);
-    int64_t depth = weights_->depth, columns = weights_->columns;
+    int64_t depth = weights_.depth, columns = weights_.columns;
     if (a.rank() < 1 || a.shape().back() != depth || (zero && zero->size() != 1)) return portable_(context);
     uint8_t flip = FlipOf(a.dtype());
     int32_t a_zero = ZeroPoints(zero, a.dtype())[0] + flip;
@@ -119,17 +111,17 @@ class IntegerMatMul final : public Kernel {
     int64_t padded = columns + kInt8PanelWidth;
     int32_t* offset = ThreadScratch<int32_t>(ScratchUse::kPaddedImage, 2 * padded);
     std::fill_n(offset + columns, kInt8PanelWidth, 0);
+    const int32_t* sums = SumsBehind(*weights_.packed, columns);
     for (int64_t n = 0; n < columns; ++n)
-      offset[n] = static_cast<int32_t>(-static_cast<uint32_t>(a_zero) *
-                                       static_cast<uint32_t>(weights_->sums[static_cast<size_t>(n)]));
+      offset[n] = static_cast<int32_t>(-static_cast<uint32_t>(a_zero) * static_cast<uint32_t>(sums[n]));
     float* factor = reinterpret_cast<float*>(offset + padded);
     if (is_float_) {
       out.kind = Int8Output::Kind::kFloats;
       float scale = *context.Input(4).Data<float>();
       for (int64_t n = 0; n < padded; ++n) factor[n] = scale * scales_[static_cast<size_t>(n)];
     }
-    ForInt8Blocks(context, *weights_, a.size() / depth, [&](const Int8Block& block) {
-      Int8Product product = ProductOf(*weights_, block, PrepareBlock(BytesOf(a), flip, block, depth));
+    ForInt8Blocks(context, weights_, a.size() / depth, [&](const Int8Block& block) {
+      Int8Product product = ProductOf(weights_, block, PrepareBlock(BytesOf(a), flip, block, depth));
       int64_t column = block.first * kInt8PanelWidth;
       product.out = out;
       product.out.c = static_cast<int32_t*>(y) + block.row * columns + column;  // as long as a float
@@ -146,8 +138,8 @@ class IntegerMatMul final : public Kernel {
 
  private:
   std::vector<float> Spread(const Tensor* values, float otherwise) const {
-    std::vector<float> spread(static_cast<size_t>(weights_->columns + kInt8PanelWidth), otherwise);
-    for (int64_t n = 0; values && n < weights_->columns; ++n)
+    std::vector<float> spread(static_cast<size_t>(weights_.columns + kInt8PanelWidth), otherwise);
+    for (int64_t n = 0; values && n < weights_.columns; ++n)
       spread[static_cast<size_t>(n)] = values->Data<float>()[values->size() == 1 ? 0 : n];
     return spread;
   }
@@ -157,13 +149,13 @@ class IntegerMatMul final : public Kernel {
     int32_t* terms = ThreadScratch<int32_t>(ScratchUse::kRowPointers, rows);
     for (int64_t i = 0; i < rows; ++i) {
       uint32_t sum = 0;
-      for (int64_t k = 0; k < weights_->depth; ++k) sum += static_cast<uint8_t>(a[i * weights_->depth + k] ^ flip);
-      terms[i] = static_cast<int32_t>(static_cast<uint32_t>(weights_->depth) * static_cast<uint32_t>(a_zero) - sum);
+      for (int64_t k = 0; k < weights_.depth; ++k) sum += static_cast<uint8_t>(a[i * weights_.depth + k] ^ flip);
+      terms[i] = static_cast<int32_t>(static_cast<uint32_t>(weights_.depth) * static_cast<uint32_t>(a_zero) - sum);
     }
     return terms;
   }
 
-  std::shared_ptr<const Int8Weights> weights_;
+  Int8Weights weights_;
   std::vector<int32_t> zeros_;  // per column, of the weights as packed
   bool has_zeros_ = false, is_float_ = false;
   std::vector<float> scales_, bias_;
@@ -189,11 +181,7 @@ std::unique_ptr<Kernel> MakeIntegerMatMul(const KernelRequest& request) {
   // Unsigned weights are packed as signed ones, 128 lower.
   uint8_t flip = weight->dtype() == DType::kUInt8 ? kSignFlip : uint8_t{0};
   for (int32_t& value : zeros) value -= flip;
-  auto packed = request.weights.Get<Int8Weights>(*weight, "8-bit panels", [&] {
-    Int8Weights made = PackInt8Rows(BytesOf(*weight), weight->dim(0), weight->dim(1), flip);
-    DropPages(weight->raw(), weight->bytes());
-    return made;
-  });
+  Int8Weights packed = PackInt8Rows(*weight, flip, request.weights);
   auto kernel = std::make_unique<IntegerMatMul>(std::move(packed), std::move(zeros), request.op.compute);
   if (request.node.op_type == "MatMulInteger") return kernel;
   auto per_column = [&](size_t i) -> const Tensor* {

@@ -1,30 +1,36 @@
-// 8-bit weights as the kernels for products want them (kernels/int8_gemm.h).
+// 8-bit weights as the kernels for products want them (kernels/int8_gemm.h), made once for all programs of a model.
 #pragma once
 
-#include <vector>
-
-#include "base/function_ref.h"
+#include "engine/weight_cache.h"
 #include "kernels/int8_gemm.h"
-#include "tensor/tensor.h"
 
 namespace ferry {
 
 // Weights of one or several groups: w(group, n, k) without zero points.
 struct Int8Weights {
   int64_t groups = 1, depth = 0, columns = 0;  // columns of a group
-  Tensor panels;                               // of every group
-  std::vector<int32_t> sums;                   // of every column of every group
+  // The panels of every group, then the sums of every column of every group. As WeightCache::GetTensor has it.
+  std::shared_ptr<const Tensor> packed;
 
   const int8_t* GroupPanels(int64_t group) const {
-    return panels.Data<int8_t>() + group * PackedInt8Size(depth, columns);
+    return packed->Data<int8_t>() + group * PackedInt8Size(depth, columns);
   }
 };
 
-// From a [depth × columns] matrix; every byte is changed by `flip`.
-Int8Weights PackInt8Rows(const uint8_t* rows, int64_t depth, int64_t columns, uint8_t flip);
+// A [depth × columns] matrix of bytes; every byte is changed by `flip`.
+Int8Weights PackInt8Rows(const Tensor& weight, uint8_t flip, WeightCache& cache);
+// One line of int8_t for each column of each group, which holds `taps` weights of every channel side by side; in panels
+// those of one tap are.
+Int8Weights PackInt8Lines(const Tensor& weight, int64_t groups, int64_t taps, WeightCache& cache);
 
-// line(group, n) gives a column's weights side by side; they are read before it is called again.
-Int8Weights PackInt8Lines(int64_t groups, int64_t depth, int64_t columns,
-                          FunctionRef<const int8_t*(int64_t, int64_t)> line);
+// What tells packed 8-bit weights of one kind of processor from those of another; a part of their form's name.
+std::string Int8Order();
+// Packed weights end with the sums of `count` columns.
+inline const int32_t* SumsBehind(const Tensor& packed, int64_t count) {
+  return reinterpret_cast<const int32_t*>(packed.raw() + packed.bytes()) - count;
+}
+// The sums of the columns of packed panels: a product with ones. `multiply` is one of BestInt8Kernels().
+void SumInt8Columns(void (*multiply)(const Int8Product&), const void* panels, int64_t depth, int64_t columns,
+                    int32_t* sums);
 
 }  // namespace ferry

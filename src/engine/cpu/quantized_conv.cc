@@ -3,9 +3,7 @@
 #include "engine/cpu/quantized_conv.h"
 
 #include <algorithm>
-#include <mutex>
 
-#include "base/mapped_file.h"
 #include "engine/cpu/conv.h"
 #include "engine/cpu/cuts.h"
 #include "engine/cpu/kernels.h"
@@ -27,7 +25,7 @@ bool MergesTaps(const ImageConvPlan& plan) {
 
 class ProductConv final : public Algorithm {
  public:
-  ProductConv(const ImageConvPlan& plan, Int8Finish finish, std::shared_ptr<const Int8Weights> weights)
+  ProductConv(const ImageConvPlan& plan, Int8Finish finish, Int8Weights weights)
       : Algorithm(plan, std::move(finish)), weights_(std::move(weights)) {
     for (size_t i = 0; i < 3; ++i) {
       const WindowAxis& axis = plan_.axes[i];
@@ -38,7 +36,7 @@ class ProductConv final : public Algorithm {
   void Run(const Call& call) const override {
     const ConvPlan& conv = plan_.conv;
     if (!MergesTaps(plan_)) {
-      ForInt8Blocks(call.context, *weights_, conv.batch * conv.counts.output,
+      ForInt8Blocks(call.context, weights_, conv.batch * conv.counts.output,
                     [&](const Int8Block& block) { RunBlock(call, block); });
       return;
     }
@@ -49,7 +47,7 @@ class ProductConv final : public Algorithm {
       call.context.ParallelFor(rows, 1 + 65536 / row_size, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) FillRow(row, from, copy + row * row_size);
       });
-      ForInt8Blocks(call.context, *weights_, conv.counts.output, [&](const Int8Block& block) {
+      ForInt8Blocks(call.context, weights_, conv.counts.output, [&](const Int8Block& block) {
         void* ready = ReadyRows(block.rows, conv.depth());
         for (int64_t i = 0; i < block.rows; ++i) PrepareMerged(copy, block.row + i, RowAt(ready, i));
         Int8Block placed = block;
@@ -85,7 +83,7 @@ class ProductConv final : public Algorithm {
                 int64_t last) const {
     const ConvPlan& conv = plan_.conv;
     Int8Product product{ready, block.rows, conv.depth()};
-    product.packed = weights_->GroupPanels(group) + first * PaddedDepth(conv.depth());
+    product.packed = weights_.GroupPanels(group) + first * PaddedDepth(conv.depth());
     product.columns = last - first;
     int64_t column = group * conv.group_features + first;
     product.out = finish_.Output(finish_.At(call.y, block.row * conv.features + column), conv.features, column);
@@ -179,22 +177,19 @@ class ProductConv final : public Algorithm {
     FillRest(to);
   }
 
-  std::shared_ptr<const Int8Weights> weights_;
+  Int8Weights weights_;
   const Int8Kernels& kernels_ = BestInt8Kernels();
   int64_t padded_[3];  // the part of a padded image that windows read
 };
 
-struct DepthwiseWeights {
-  int64_t pairs;
-  std::vector<int16_t> taps;  // [2 · pairs, channels]
-  std::vector<int32_t> sums;
-};
+int64_t TapPairs(const ConvPlan& conv) { return (conv.counts.taps + 1) / 2; }
 
 class DepthwiseConv8 final : public Algorithm {
  public:
-  DepthwiseConv8(const ImageConvPlan& plan, Int8Finish finish, std::shared_ptr<const DepthwiseWeights> weights)
+  DepthwiseConv8(const ImageConvPlan& plan, Int8Finish finish, std::shared_ptr<const Tensor> weights)
       : Algorithm(plan, std::move(finish)),
         weights_(std::move(weights)),
+        pairs_(TapPairs(plan_.conv)),
         zeros_(static_cast<size_t>(plan_.conv.channels), finish_.raw_zero()) {}
 
   void Run(const Call& call) const override {
@@ -203,12 +198,12 @@ class DepthwiseConv8 final : public Algorithm {
     int64_t row_work = width * conv.channels * conv.counts.taps;
     int64_t grain = std::max<int64_t>(1, kPieceWork / 16 / std::max<int64_t>(1, row_work));
     call.context.ParallelFor(conv.batch * rows, grain, [&](int64_t begin, int64_t end) {
-      int64_t taps = 2 * weights_->pairs;
+      int64_t taps = 2 * pairs_;
       const uint8_t** pointers = ThreadScratch<const uint8_t*>(ScratchUse::kRowPointers, width * taps);
       Int8Depthwise line;
       line.taps = pointers;
-      line.pixels = width, line.pairs = weights_->pairs, line.channels = conv.channels;
-      line.weights = weights_->taps.data();
+      line.pixels = width, line.pairs = pairs_, line.channels = conv.channels;
+      line.weights = weights_->Data<int16_t>();
       line.slides = plan_.axes[1].kernel == 3 && plan_.axes[2].kernel == 3 && plan_.axes[2].stride == 1 &&
                     plan_.axes[2].dilation == 1;
       line.flip = finish_.flip();
@@ -223,7 +218,7 @@ class DepthwiseConv8 final : public Algorithm {
  private:
   void PointAtTaps(const uint8_t* image, int64_t row, const uint8_t** pointers) const {
     const WindowAxis &vertical = plan_.axes[1], &horizontal = plan_.axes[2];
-    int64_t channels = plan_.conv.channels, stride = 2 * weights_->pairs, width = horizontal.output;
+    int64_t channels = plan_.conv.channels, stride = 2 * pairs_, width = horizontal.output;
     int64_t all = vertical.kernel * horizontal.kernel, step = horizontal.stride * channels;
     for (int64_t tap = 0; tap < stride; ++tap) {
       int64_t y = tap < all ? vertical.Position(row, tap / horizontal.kernel) : -1, kx = tap % horizontal.kernel;
@@ -240,37 +235,24 @@ class DepthwiseConv8 final : public Algorithm {
     }
   }
 
-  std::shared_ptr<const DepthwiseWeights> weights_;
+  std::shared_ptr<const Tensor> weights_;  // [2 · pairs, channels] and the sums
+  int64_t pairs_;
   std::vector<uint8_t> zeros_;
 };
 
-DepthwiseWeights TurnTaps(const Tensor& weight, const ConvPlan& conv) {
-  DepthwiseWeights turned{(conv.counts.taps + 1) / 2, {}, {}};
-  turned.taps.resize(static_cast<size_t>(2 * turned.pairs * conv.channels));
-  turned.sums.resize(static_cast<size_t>(conv.channels));
-  for (int64_t c = 0; c < conv.channels; ++c)
-    for (int64_t tap = 0; tap < conv.counts.taps; ++tap) {
-      int8_t value = weight.Data<int8_t>()[c * conv.counts.taps + tap];
-      turned.taps[static_cast<size_t>(tap * conv.channels + c)] = value;
-      turned.sums[static_cast<size_t>(c)] += value;
-    }
-  return turned;
-}
-
-Int8Weights PackConv(const Tensor& weight, const ConvPlan& conv) {
-  const int8_t* from = weight.Data<int8_t>();
-  int64_t taps = conv.counts.taps, channels = conv.group_channels;
-  std::vector<int8_t> turned(static_cast<size_t>(taps > 1 ? conv.depth() : 0));
-  Int8Weights packed = PackInt8Lines(conv.groups, conv.depth(), conv.group_features, [&](int64_t group, int64_t n) {
-    const int8_t* line = from + (group * conv.group_features + n) * conv.depth();
-    if (taps == 1) return line;
-    // In packed order a tap's channels lie together.
-    for (int64_t tap = 0; tap < taps; ++tap)
-      for (int64_t c = 0; c < channels; ++c) turned[static_cast<size_t>(tap * channels + c)] = line[c * taps + tap];
-    return static_cast<const int8_t*>(turned.data());
+std::shared_ptr<const Tensor> TurnTaps(const Tensor& weight, const ConvPlan& conv, WeightCache& cache) {
+  int64_t channels = conv.channels, taps = conv.counts.taps, count = 2 * TapPairs(conv) * channels;
+  return cache.GetTensor(weight, "8-bit taps", DType::kInt16, count + 2 * channels, [=](Tensor& turned) {
+    auto* to = turned.MutableData<int16_t>();
+    std::fill_n(to, turned.size(), int16_t{0});
+    auto* sums = reinterpret_cast<int32_t*>(to + count);
+    const int8_t* from = weight.Data<int8_t>();
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t tap = 0; tap < taps; ++tap, ++from) {
+        to[tap * channels + c] = *from;
+        sums[c] += *from;
+      }
   });
-  DropPages(weight.raw(), weight.bytes());
-  return packed;
 }
 
 std::unique_ptr<Algorithm> Choose(const KernelRequest& request, const Shape& shape) {
@@ -281,21 +263,20 @@ std::unique_ptr<Algorithm> Choose(const KernelRequest& request, const Shape& sha
   QuantizedStep step = QuantizedStep::Read(request.node);
   DType x_type = request.inputs[0]->type.dtype;
   bool has_bias = request.inputs.size() > 3 && request.inputs[3];
-  auto finish = [&](const std::vector<int32_t>& sums) {
-    return Int8Finish(step, x_type, sums, *request.inputs[2]->constant,
-                      has_bias ? &*request.inputs[3]->constant : nullptr);
+  auto finish = [&](const std::shared_ptr<const Tensor>& packed) {
+    return Int8Finish(step, x_type, packed, request.weights, *request.inputs[2]->constant,
+                      has_bias ? &*request.inputs[3]->constant : nullptr, conv.features);
   };
   if (conv.group_channels == 1 && conv.group_features == 1 && !plan.channels_first && plan.axes[0].kernel == 1 &&
       plan.axes[0].input == 1) {
-    auto taps = request.weights.Get<DepthwiseWeights>(weight, "8-bit taps", [&] { return TurnTaps(weight, conv); });
-    return std::make_unique<DepthwiseConv8>(plan, finish(taps->sums), taps);
+    auto taps = TurnTaps(weight, conv, request.weights);
+    return std::make_unique<DepthwiseConv8>(plan, finish(taps), taps);
   }
   if (int64_t outputs = QuantizedWinogradOutputs(plan, weight))
     return MakeQuantizedWinograd(plan, weight, outputs, request.weights, finish);
   if (plan.channels_first && !MergesTaps(plan)) return nullptr;
-  auto packed = request.weights.Get<Int8Weights>(weight, Cat("8-bit convolution panels in ", conv.groups, " groups"),
-                                                 [&] { return PackConv(weight, conv); });
-  return std::make_unique<ProductConv>(plan, finish(packed->sums), packed);
+  Int8Weights packed = PackInt8Lines(weight, conv.groups, conv.counts.taps, request.weights);
+  return std::make_unique<ProductConv>(plan, finish(packed.packed), packed);
 }
 
 class QuantizedImageConv final : public Kernel {

@@ -27,9 +27,10 @@ class QuantizedConvAlgorithm {
 
 // The size of the tiles with which Winograd's algorithm pays for this convolution, 0: it does not.
 int64_t QuantizedWinogradOutputs(const ImageConvPlan& plan, const Tensor& weight);
-// finish(sums of the weights) makes what becomes of the sums.
-std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedWinograd(
-    const ImageConvPlan& plan, const Tensor& weight, int64_t outputs, WeightCache& cache,
-    FunctionRef<Int8Finish(const std::vector<int32_t>&)> finish);
+// Makes what becomes of the sums, given packed weights that end with their sums.
+using MakeInt8Finish = FunctionRef<Int8Finish(const std::shared_ptr<const Tensor>&)>;
+std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedWinograd(const ImageConvPlan& plan, const Tensor& weight,
+                                                              int64_t outputs, WeightCache& cache,
+                                                              MakeInt8Finish finish);
 
 }  // namespace ferry

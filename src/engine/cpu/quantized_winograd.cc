@@ -2,8 +2,6 @@
 // with 2.25 or 4 times fewer multiplications.
 #include <algorithm>
 
-#include "base/mapped_file.h"
-#include "base/pages.h"
 #include "engine/cpu/conv.h"
 #include "engine/cpu/quantized_conv.h"
 #include "engine/cpu/scratch.h"
@@ -14,11 +12,6 @@ namespace {
 
 constexpr int64_t kTaps = 9;
 
-struct WinogradWeights {
-  Tensor panels;  // of every position, [channels × features]
-  std::vector<int32_t> sums;
-};
-
 const Int8WinogradKernels& KernelsOf(int64_t outputs) {
   const Int8WinogradTable& table = BestInt8WinogradTable();
   return outputs == 4 ? table.of_4 : table.of_2;
@@ -27,30 +20,39 @@ const Int8WinogradKernels& KernelsOf(int64_t outputs) {
 int64_t Points(int64_t outputs) { return (outputs + 2) * (outputs + 2); }
 int64_t TilesOf(int64_t results, int64_t outputs) { return (results + outputs - 1) / outputs; }
 
-WinogradWeights TransformWeights(const Tensor& weight, const ConvPlan& conv, int64_t outputs) {
+void TransformWeights(const int8_t* weight, int64_t channels, int64_t features, int64_t outputs, int16_t* panels) {
+  constexpr int64_t kMostUnit = 4;
   const Int8WinogradKernels& kernels = KernelsOf(outputs);
-  int64_t points = Points(outputs), size = conv.channels * conv.features;
-  WinogradWeights made{Tensor(DType::kInt16, {points * size}), {}};
-  TakePages(made.panels.mutable_raw(), made.panels.bytes());
-  made.sums.resize(static_cast<size_t>(conv.features));
-  auto* panels = made.panels.MutableData<int16_t>();
-  const int8_t* filter = weight.Data<int8_t>();
-  for (int64_t n = 0; n < conv.features; ++n)
-    for (int64_t c = 0; c < conv.channels; ++c, filter += kTaps) {
-      int16_t transformed[36];
-      kernels.filter(filter, transformed);
-      int16_t* to = panels + PackedInt8Index(conv.channels, c, n);
-      for (int64_t point = 0; point < points; ++point) to[point * size] = transformed[point];
-      for (int64_t tap = 0; tap < kTaps; ++tap) made.sums[static_cast<size_t>(n)] += filter[tap];
+  const int64_t unit = BestInt8Kernels().depth_unit, count = unit * kInt8PanelWidth, size = channels * features;
+  for (int64_t n = 0; n < features; n += kInt8PanelWidth)
+    for (int64_t c = 0; c < channels; c += unit) {
+      int8_t taps[kTaps * kMostUnit * kInt8PanelWidth];
+      for (int64_t i = 0; i < count; ++i) {
+        const int8_t* from = weight + ((n + i / unit) * channels + c + i % unit) * kTaps;
+        for (int64_t tap = 0; tap < kTaps; ++tap) taps[tap * count + i] = from[tap];
+      }
+      kernels.filter(taps, count, panels + n * channels + c * kInt8PanelWidth, size);
     }
-  DropPages(weight.raw(), weight.bytes());
-  return made;
+}
+
+// For every position a matrix [channels × features] in panels, then the sums of the weights.
+std::shared_ptr<const Tensor> WinogradWeights(const Tensor& weight, const ConvPlan& conv, int64_t outputs,
+                                              WeightCache& cache) {
+  const int64_t channels = conv.channels, features = conv.features, size = channels * features;
+  const int64_t count = Points(outputs) * size;
+  return cache.GetTensor(weight, Cat("8-bit Winograd ", outputs, Int8Order()), DType::kInt16, count + 2 * features,
+                         [=](Tensor& made) {
+                           auto* panels = made.MutableData<int16_t>();
+                           TransformWeights(weight.Data<int8_t>(), channels, features, outputs, panels);
+                           // In the second row and column of every tile a filter has the sum of its taps.
+                           SumInt8Columns(BestInt8Kernels().multiply_shorts, panels + (outputs + 3) * size, channels,
+                                          features, reinterpret_cast<int32_t*>(panels + count));
+                         });
 }
 
 class WinogradConv8 final : public QuantizedConvAlgorithm {
  public:
-  WinogradConv8(const ImageConvPlan& plan, Int8Finish finish, int64_t outputs,
-                std::shared_ptr<const WinogradWeights> weights)
+  WinogradConv8(const ImageConvPlan& plan, Int8Finish finish, int64_t outputs, std::shared_ptr<const Tensor> weights)
       : QuantizedConvAlgorithm(plan, std::move(finish)),
         weights_(std::move(weights)),
         kernels_(KernelsOf(outputs)),
@@ -93,7 +95,7 @@ class WinogradConv8 final : public QuantizedConvAlgorithm {
       int64_t features = std::min(chunk, conv.features - feature);
       for (int64_t point = 0; point < points; ++point) {
         Int8Product product{transformed + point * tiles * conv.channels, tiles, conv.channels};
-        product.packed = weights_->panels.Data<int16_t>() + (point * conv.features + feature) * conv.channels;
+        product.packed = weights_->Data<int16_t>() + (point * conv.features + feature) * conv.channels;
         product.columns = features;
         product.out.c = sums + point * tiles * features;
         product.out.stride = features;
@@ -133,16 +135,17 @@ class WinogradConv8 final : public QuantizedConvAlgorithm {
     kernels_.output(row);
   }
 
-  std::shared_ptr<const WinogradWeights> weights_;
+  std::shared_ptr<const Tensor> weights_;
   const Int8WinogradKernels& kernels_;
   int64_t outputs_, down_, across_;
   std::vector<uint8_t> zeros_;
 };
 
-// The largest magnitude that a sum over bytes can have.
-int64_t LargestSum(const Tensor& weight, int64_t features) {
-  constexpr int64_t kByte = 255;
+// Whether all sums over bytes are smaller than `limit` in magnitude. Where any weights would do they are not read.
+bool SumsFit(const Tensor& weight, int64_t features, int64_t limit) {
+  constexpr int64_t kByte = 255, kLargestWeight = 128;
   int64_t largest = 0, size = weight.size() / features;
+  if (size * kLargestWeight * kByte < limit) return true;
   for (int64_t n = 0; n < features; ++n) {
     int64_t above = 0, below = 0;
     for (int64_t k = 0; k < size; ++k) {
@@ -151,7 +154,7 @@ int64_t LargestSum(const Tensor& weight, int64_t features) {
     }
     largest = std::max({largest, above, -below});
   }
-  return largest * kByte;
+  return largest * kByte < limit;
 }
 
 // Nanoseconds, as measured on one core: multiplications, weights that come from far away, transforms.
@@ -167,26 +170,23 @@ int64_t QuantizedWinogradOutputs(const ImageConvPlan& plan, const Tensor& weight
   const ConvPlan& conv = plan.conv;
   if (!BestInt8Kernels().multiply_shorts || !FitsWinograd(plan)) return 0;
   if (conv.channels % kInt8WinogradChannels != 0 || conv.features % kInt8WinogradChannels != 0) return 0;
-  int64_t largest = -1, best = 0;
+  int64_t best = 0;
   double least = Cost(conv, conv.batch * conv.counts.output, kTaps, sizeof(int8_t));
   for (int64_t outputs : {int64_t{2}, int64_t{4}}) {
     int64_t tiles = conv.batch * TilesOf(plan.axes[1].output, outputs) * TilesOf(plan.axes[2].output, outputs);
     double cost = Cost(conv, tiles, Points(outputs), sizeof(int16_t));
-    if (cost >= least) continue;
-    if (largest < 0) largest = LargestSum(weight, conv.features);
-    if (largest >= KernelsOf(outputs).limit) continue;
+    if (cost >= least || !SumsFit(weight, conv.features, KernelsOf(outputs).limit)) continue;
     best = outputs;
     least = cost;
   }
   return best;
 }
 
-std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedWinograd(
-    const ImageConvPlan& plan, const Tensor& weight, int64_t outputs, WeightCache& cache,
-    FunctionRef<Int8Finish(const std::vector<int32_t>&)> finish) {
-  auto weights = cache.Get<WinogradWeights>(weight, Cat("8-bit Winograd ", outputs),
-                                            [&] { return TransformWeights(weight, plan.conv, outputs); });
-  return std::make_unique<WinogradConv8>(plan, finish(weights->sums), outputs, weights);
+std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedWinograd(const ImageConvPlan& plan, const Tensor& weight,
+                                                              int64_t outputs, WeightCache& cache,
+                                                              MakeInt8Finish finish) {
+  auto weights = WinogradWeights(weight, plan.conv, outputs, cache);
+  return std::make_unique<WinogradConv8>(plan, finish(weights), outputs, weights);
 }
 
 }  // namespace ferry

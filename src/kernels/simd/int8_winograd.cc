@@ -74,15 +74,29 @@ struct Line<4> {
   }
 };
 
+HWY_INLINE Shorts WeighTaps(const int (&factors)[3], Shorts a, Shorts b, Shorts c) {
+  auto times = [](Shorts v, int factor) { return hn::Mul(v, hn::Set(ShortTag(), static_cast<int16_t>(factor))); };
+  return hn::Add(hn::Add(times(a, factors[0]), times(b, factors[1])), times(c, factors[2]));
+}
+
 template <int kOutputs>
-void Filter(const int8_t* w, int16_t* to) {
+void Filter(const int8_t* w, int64_t count, int16_t* to, int64_t point_stride) {
   constexpr int kSize = Line<kOutputs>::kSize;
   const auto& line = Line<kOutputs>::kWeights;
-  for (int i = 0; i < kSize; ++i) {
-    int row[3];
-    for (int x = 0; x < 3; ++x) row[x] = line[i][0] * w[x] + line[i][1] * w[3 + x] + line[i][2] * w[6 + x];
-    for (int j = 0; j < kSize; ++j)
-      to[i * kSize + j] = static_cast<int16_t>(line[j][0] * row[0] + line[j][1] * row[1] + line[j][2] * row[2]);
+  const ShortTag d16;
+  const hn::Rebind<int8_t, ShortTag> d8;
+  for (int64_t n = 0; n < count; n += kShortLanes) {
+    Shorts columns[3][kSize];
+    HWY_UNROLL(3) for (int x = 0; x < 3; ++x) {
+      auto tap = [&](int y) { return hn::PromoteTo(d16, hn::LoadU(d8, w + (3 * y + x) * count + n)); };
+      HWY_UNROLL(6) for (int i = 0; i < kSize; ++i) columns[x][i] = WeighTaps(line[i], tap(0), tap(1), tap(2));
+    }
+    HWY_UNROLL(6) for (int i = 0; i < kSize; ++i) {
+      HWY_UNROLL(6)
+      for (int j = 0; j < kSize; ++j)
+        hn::StoreU(WeighTaps(line[j], columns[0][i], columns[1][i], columns[2][i]), d16,
+                   to + (i * kSize + j) * point_stride + n);
+    }
   }
 }
 

@@ -12,40 +12,65 @@ using Zip = BlockTranspose<uint8_t>;
 static_assert(Zip::kSide == kInt8PanelWidth);
 
 // The bytes of 2 or 4 rows of a panel in turns.
-void InterleaveRows(const Zip::Vector* rows, int64_t unit, int8_t* to) {
-  if (unit == 2) {
-    const Zip::Vector made[] = {Zip::ZipLower(rows[0], rows[1]), Zip::ZipUpper(rows[0], rows[1])};
-    std::memcpy(to, made, sizeof made);
-    return;
+template <int64_t kUnit>
+void InterleaveRows(const Zip::Vector (&rows)[kUnit], int8_t* to) {
+  Zip::Vector made[kUnit];
+  if constexpr (kUnit == 2) {
+    made[0] = Zip::ZipLower(rows[0], rows[1]);
+    made[1] = Zip::ZipUpper(rows[0], rows[1]);
+  } else {
+    const Zip::Vector even[] = {Zip::ZipLower(rows[0], rows[2]), Zip::ZipUpper(rows[0], rows[2])};
+    const Zip::Vector odd[] = {Zip::ZipLower(rows[1], rows[3]), Zip::ZipUpper(rows[1], rows[3])};
+    for (size_t i = 0; i < 2; ++i) {
+      made[2 * i] = Zip::ZipLower(even[i], odd[i]);
+      made[2 * i + 1] = Zip::ZipUpper(even[i], odd[i]);
+    }
   }
-  const Zip::Vector even[] = {Zip::ZipLower(rows[0], rows[2]), Zip::ZipUpper(rows[0], rows[2])};
-  const Zip::Vector odd[] = {Zip::ZipLower(rows[1], rows[3]), Zip::ZipUpper(rows[1], rows[3])};
-  const Zip::Vector made[] = {Zip::ZipLower(even[0], odd[0]), Zip::ZipUpper(even[0], odd[0]),
-                              Zip::ZipLower(even[1], odd[1]), Zip::ZipUpper(even[1], odd[1])};
   std::memcpy(to, made, sizeof made);
 }
 
-void FillFromRows(const uint8_t* rows, int64_t depth, int64_t columns, uint8_t flip, int8_t* panels) {
-  constexpr int64_t kBlock = 64;  // rows that are read for all panels at once: each page is touched once
-  const int64_t unit = BestInt8Kernels().depth_unit, padded = PaddedDepth(depth);
+// Some rows of a panel, `stride` bytes apart; the first `columns` of their sums are added to `sums`.
+template <int64_t kUnit>
+void PackRows(const uint8_t* from, int64_t stride, int64_t rows, uint8_t flip, int8_t* to, int64_t columns,
+              int32_t* sums) {
+  static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);  // a byte and a zero make a 16-bit integer
+  typedef uint16_t Shorts __attribute__((vector_size(kBlockBytes)));
+  Shorts added[2] = {};  // of bytes that count from -128 on
+  for (int64_t k = 0; k < rows; k += kUnit, to += kUnit * kInt8PanelWidth) {
+    Zip::Vector lines[kUnit];
+    for (int64_t u = 0; u < kUnit; ++u, from += stride) {
+      std::memcpy(&lines[u], from, sizeof lines[u]);
+      lines[u] ^= flip;
+      const Zip::Vector counted = lines[u] ^ kSignFlip;
+      added[0] += reinterpret_cast<Shorts>(Zip::ZipLower(counted, Zip::Vector{}));
+      added[1] += reinterpret_cast<Shorts>(Zip::ZipUpper(counted, Zip::Vector{}));
+    }
+    InterleaveRows<kUnit>(lines, to);
+  }
+  uint16_t each[kInt8PanelWidth];
+  std::memcpy(each, added, sizeof each);
+  const auto too_much = static_cast<int32_t>(kSignFlip * rows);
+  for (int64_t i = 0; i < columns; ++i) sums[i] += each[i] - too_much;
+}
+
+void FillFromRows(const uint8_t* rows, int64_t depth, int64_t columns, uint8_t flip, int8_t* panels, int32_t* sums) {
+  constexpr int64_t kBlock = 16;  // rows that are read for all panels at once: their lines stay in the nearest cache
+  const int64_t padded = PaddedDepth(depth);
+  const auto pack = BestInt8Kernels().depth_unit == 2 ? PackRows<2> : PackRows<4>;
+  std::fill_n(sums, columns, 0);
   for (int64_t first = 0; first < padded; first += kBlock)
     for (int64_t n = 0; n < columns; n += kInt8PanelWidth) {
-      const int64_t filled = std::min(kInt8PanelWidth, columns - n), last = std::min(padded, first + kBlock);
-      int8_t* to = panels + n * padded + first * kInt8PanelWidth;
-      for (int64_t k = first; k < last; k += unit, to += unit * kInt8PanelWidth) {
-        Zip::Vector lines[4] = {};
-        for (int64_t u = 0; u < unit && k + u < depth; ++u) {
-          uint8_t line[kInt8PanelWidth];
-          const uint8_t* from = rows + (k + u) * columns + n;
-          if (filled < kInt8PanelWidth) {
-            std::fill(std::copy_n(from, filled, line), line + kInt8PanelWidth, flip);
-            from = line;
-          }
-          std::memcpy(&lines[u], from, sizeof lines[u]);
-          lines[u] ^= flip;
-        }
-        InterleaveRows(lines, unit, to);
+      const int64_t filled = std::min(kInt8PanelWidth, columns - n), there = std::min(kBlock, depth - first);
+      const uint8_t* from = rows + first * columns + n;
+      int64_t stride = columns;
+      uint8_t edge[kBlock * kInt8PanelWidth];
+      if (filled < kInt8PanelWidth || there < kBlock) {
+        std::fill_n(edge, sizeof edge, flip);
+        for (int64_t k = 0; k < there; ++k) std::copy_n(from + k * columns, filled, edge + k * kInt8PanelWidth);
+        from = edge, stride = kInt8PanelWidth;
       }
+      pack(from, stride, std::min(kBlock, padded - first), flip, panels + n * padded + first * kInt8PanelWidth, filled,
+           sums + n);
     }
 }
 
@@ -54,52 +79,70 @@ template <class Unit>
 void TurnLines(const int8_t* lines, int64_t stride, int64_t padded, int8_t* panel) {
   using Block = BlockTranspose<Unit>;
   constexpr auto kUnit = static_cast<int64_t>(sizeof(Unit)), kSide = static_cast<int64_t>(Block::kSide);
-  constexpr auto kDepth = static_cast<int64_t>(kBlockBytes);
-  for (int64_t k = 0; k < padded; k += kDepth, panel += kDepth * kInt8PanelWidth) {
-    int8_t last[kDepth * kInt8PanelWidth];
-    int8_t* const to = k + kDepth <= padded ? panel : last;
+  constexpr int64_t kDepth = kBlockBytes, kLine = 64;
+  for (int64_t first = 0; first < padded; first += kLine)
     for (int64_t n = 0; n < kInt8PanelWidth; n += kSide)
-      Block::Run(reinterpret_cast<const std::byte*>(lines + n * stride + k), stride / kUnit,
-                 reinterpret_cast<std::byte*>(to + n * kUnit), kInt8PanelWidth);
-    if (to == last) std::memcpy(panel, last, static_cast<size_t>((padded - k) * kInt8PanelWidth));
-  }
+      for (int64_t k = first; k < std::min(padded, first + kLine); k += kDepth) {
+        int8_t last[kDepth * kInt8PanelWidth];
+        int8_t* const at = panel + k * kInt8PanelWidth + n * kUnit;
+        int8_t* const to = k + kDepth <= padded ? at : last;
+        Block::Run(reinterpret_cast<const std::byte*>(lines + n * stride + k), stride / kUnit,
+                   reinterpret_cast<std::byte*>(to), kInt8PanelWidth);
+        if (to == at) continue;
+        for (int64_t i = 0; i < (padded - k) / kUnit; ++i)
+          std::memcpy(at + i * kUnit * kInt8PanelWidth, last + i * kUnit * kInt8PanelWidth, kBlockBytes);
+      }
 }
 
-void FillFromLines(const int8_t* lines, int64_t depth, int64_t columns, int64_t taps, int8_t* panels) {
-  constexpr auto kDepth = static_cast<int64_t>(kBlockBytes);
-  const int64_t padded = PaddedDepth(depth), stride = (depth + kDepth - 1) / kDepth * kDepth, channels = depth / taps;
+// A line of the weights of all taps of each channel becomes one of all channels of each tap; `end` is behind all lines.
+void TurnTaps(const int8_t* line, int64_t channels, int64_t taps, const int8_t* end, int8_t* to) {
+  constexpr int64_t kSide = Zip::kSide;
+  int64_t c = 0;
+  for (; taps <= kSide && c + kSide <= channels && end - line >= (c + kSide - 1) * taps + kSide; c += kSide) {
+    std::byte turned[kSide * kSide];
+    Zip::Run(reinterpret_cast<const std::byte*>(line + c * taps), taps, turned, kSide);
+    for (int64_t tap = 0; tap < taps; ++tap) std::memcpy(to + tap * channels + c, turned + tap * kSide, kSide);
+  }
+  for (; c < channels; ++c)
+    for (int64_t tap = 0; tap < taps; ++tap) to[tap * channels + c] = line[c * taps + tap];
+}
+
+void FillFromLines(const int8_t* lines, const int8_t* end, int64_t depth, int64_t columns, int64_t taps, int8_t* panels,
+                   int32_t* sums) {
+  constexpr int64_t kDepth = kBlockBytes;
+  const int64_t padded = PaddedDepth(depth), stride = (depth + kDepth - 1) / kDepth * kDepth;
   const auto turn = BestInt8Kernels().depth_unit == 2 ? TurnLines<uint16_t> : TurnLines<uint32_t>;
+  const Int8ColumnSums column_sums(depth);
   std::vector<int8_t> copy(static_cast<size_t>(stride * kInt8PanelWidth));
   for (int64_t first = 0; first < columns; first += kInt8PanelWidth, panels += padded * kInt8PanelWidth) {
     const int64_t filled = std::min(kInt8PanelWidth, columns - first);
     const int8_t* from = lines + first * depth;
     if (taps == 1 && stride == depth && filled == kInt8PanelWidth) {
       turn(from, stride, padded, panels);
-      continue;
+    } else {
+      if (filled < kInt8PanelWidth) std::fill(copy.begin(), copy.end(), int8_t{0});
+      for (int64_t n = 0; n < filled; ++n, from += depth) {
+        if (taps == 1)
+          std::copy_n(from, depth, copy.data() + n * stride);
+        else
+          TurnTaps(from, depth / taps, taps, end, copy.data() + n * stride);
+      }
+      turn(copy.data(), stride, padded, panels);
     }
-    if (filled < kInt8PanelWidth) std::fill(copy.begin(), copy.end(), int8_t{0});
-    for (int64_t n = 0; n < filled; ++n, from += depth) {
-      int8_t* to = copy.data() + n * stride;
-      if (taps == 1) std::copy_n(from, depth, to);
-      for (int64_t c = 0; taps > 1 && c < channels; ++c)
-        for (int64_t tap = 0; tap < taps; ++tap) to[tap * channels + c] = from[c * taps + tap];
-    }
-    turn(copy.data(), stride, padded, panels);
+    column_sums.Take(BestInt8Kernels().multiply, panels, filled, sums + first);
   }
 }
 
-// `fill` writes the panels of all groups.
-template <class FillPanels>
+// fill(group, its panels, its sums)
+template <class FillGroup>
 Int8Weights Pack(Int8Weights made, const Tensor& weight, const std::string& form, WeightCache& cache,
-                 const FillPanels& fill) {
+                 const FillGroup& fill) {
   const int64_t size = PackedInt8Size(made.depth, made.columns), sums = made.groups * made.columns;
   const int64_t count = made.groups * size + sums * static_cast<int64_t>(sizeof(int32_t));
-  auto fill_all = [=, groups = made.groups, depth = made.depth, columns = made.columns](Tensor& packed) {
+  auto fill_all = [=, groups = made.groups, columns = made.columns](Tensor& packed) {
     auto* panels = packed.MutableData<int8_t>();
-    fill(panels);
     for (int64_t group = 0; group < groups; ++group)
-      SumInt8Columns(BestInt8Kernels().multiply, panels + group * size, depth, columns,
-                     reinterpret_cast<int32_t*>(panels + groups * size) + group * columns);
+      fill(group, panels + group * size, reinterpret_cast<int32_t*>(panels + groups * size) + group * columns);
   };
   made.packed = cache.GetTensor(weight, Cat(form, Int8Order()), DType::kInt8, count, fill_all);
   return made;
@@ -112,13 +155,14 @@ std::string Int8Order() {
   return Cat(", ", kernels.depth_unit, " of ", kernels.depth_multiple, " depths");
 }
 
-void SumInt8Columns(void (*multiply)(const Int8Product&), const void* panels, int64_t depth, int64_t columns,
-                    int32_t* sums) {
-  const Int8Kernels& kernels = BestInt8Kernels();
-  const int64_t padded = PaddedDepth(depth);
-  std::vector<std::byte> ones(static_cast<size_t>(padded * kernels.element_bytes));
-  kernels.fill(1, padded, ones.data());
-  Int8Product product{ones.data(), 1, depth};
+Int8ColumnSums::Int8ColumnSums(int64_t depth)
+    : depth_(depth), ones_(static_cast<size_t>(PaddedDepth(depth) * BestInt8Kernels().element_bytes)) {
+  BestInt8Kernels().fill(1, PaddedDepth(depth), ones_.data());
+}
+
+void Int8ColumnSums::Take(void (*multiply)(const Int8Product&), const void* panels, int64_t columns,
+                          int32_t* sums) const {
+  Int8Product product{ones_.data(), 1, depth_};
   product.packed = panels;
   product.columns = columns;
   product.out.c = sums;
@@ -129,18 +173,18 @@ void SumInt8Columns(void (*multiply)(const Int8Product&), const void* panels, in
 Int8Weights PackInt8Rows(const Tensor& weight, uint8_t flip, WeightCache& cache) {
   const int64_t depth = weight.dim(0), columns = weight.dim(1);
   return Pack({1, depth, columns, nullptr}, weight, Cat("8-bit panels ^ ", static_cast<int>(flip)), cache,
-              [=](int8_t* panels) {
-                FillFromRows(reinterpret_cast<const uint8_t*>(weight.raw()), depth, columns, flip, panels);
+              [=](int64_t, int8_t* panels, int32_t* sums) {
+                FillFromRows(reinterpret_cast<const uint8_t*>(weight.raw()), depth, columns, flip, panels, sums);
               });
 }
 
 Int8Weights PackInt8Lines(const Tensor& weight, int64_t groups, int64_t taps, WeightCache& cache) {
   const int64_t columns = weight.dim(0) / groups, depth = weight.size() / weight.dim(0);
   return Pack({groups, depth, columns, nullptr}, weight, Cat("8-bit lines of ", taps, " taps in ", groups, " groups"),
-              cache, [=](int8_t* panels) {
-                for (int64_t group = 0; group < groups; ++group)
-                  FillFromLines(weight.Data<int8_t>() + group * columns * depth, depth, columns, taps,
-                                panels + group * PackedInt8Size(depth, columns));
+              cache, [=](int64_t group, int8_t* panels, int32_t* sums) {
+                const int8_t* lines = weight.Data<int8_t>();
+                FillFromLines(lines + group * columns * depth, lines + weight.size(), depth, columns, taps, panels,
+                              sums);
               });
 }
 

@@ -27,9 +27,11 @@ void TransformWeights(const int8_t* weight, int64_t channels, int64_t features, 
   for (int64_t n = 0; n < features; n += kInt8PanelWidth)
     for (int64_t c = 0; c < channels; c += unit) {
       int8_t taps[kTaps * kMostUnit * kInt8PanelWidth];
-      for (int64_t i = 0; i < count; ++i) {
-        const int8_t* from = weight + ((n + i / unit) * channels + c + i % unit) * kTaps;
-        for (int64_t tap = 0; tap < kTaps; ++tap) taps[tap * count + i] = from[tap];
+      int8_t* to = taps;
+      for (int64_t i = 0; i < kInt8PanelWidth; ++i) {
+        const int8_t* from = weight + ((n + i) * channels + c) * kTaps;
+        for (int64_t u = 0; u < unit; ++u, ++to, from += kTaps)
+          for (int64_t tap = 0; tap < kTaps; ++tap) to[tap * count] = from[tap];
       }
       kernels.filter(taps, count, panels + n * channels + c * kInt8PanelWidth, size);
     }
@@ -40,14 +42,14 @@ std::shared_ptr<const Tensor> WinogradWeights(const Tensor& weight, const ConvPl
                                               WeightCache& cache) {
   const int64_t channels = conv.channels, features = conv.features, size = channels * features;
   const int64_t count = Points(outputs) * size;
-  return cache.GetTensor(weight, Cat("8-bit Winograd ", outputs, Int8Order()), DType::kInt16, count + 2 * features,
-                         [=](Tensor& made) {
-                           auto* panels = made.MutableData<int16_t>();
-                           TransformWeights(weight.Data<int8_t>(), channels, features, outputs, panels);
-                           // In the second row and column of every tile a filter has the sum of its taps.
-                           SumInt8Columns(BestInt8Kernels().multiply_shorts, panels + (outputs + 3) * size, channels,
-                                          features, reinterpret_cast<int32_t*>(panels + count));
-                         });
+  return cache.GetTensor(
+      weight, Cat("8-bit Winograd ", outputs, Int8Order()), DType::kInt16, count + 2 * features, [=](Tensor& made) {
+        auto* panels = made.MutableData<int16_t>();
+        TransformWeights(weight.Data<int8_t>(), channels, features, outputs, panels);
+        // In the second row and column of every tile a filter has the sum of its taps.
+        Int8ColumnSums(channels).Take(BestInt8Kernels().multiply_shorts, panels + (outputs + 3) * size, features,
+                                      reinterpret_cast<int32_t*>(panels + count));
+      });
 }
 
 class WinogradConv8 final : public QuantizedConvAlgorithm {
@@ -147,12 +149,13 @@ bool SumsFit(const Tensor& weight, int64_t features, int64_t limit) {
   int64_t largest = 0, size = weight.size() / features;
   if (size * kLargestWeight * kByte < limit) return true;
   for (int64_t n = 0; n < features; ++n) {
-    int64_t above = 0, below = 0;
+    int64_t above = 0, all = 0;
     for (int64_t k = 0; k < size; ++k) {
       int64_t value = weight.Data<int8_t>()[n * size + k];
-      (value > 0 ? above : below) += value;
+      above += std::max<int64_t>(value, 0);
+      all += value;
     }
-    largest = std::max({largest, above, -below});
+    largest = std::max({largest, above, above - all});
   }
   return largest * kByte < limit;
 }

@@ -81,10 +81,12 @@ class Upgrader {
       scope.EnterNode(i);
       Node node = nodes[i];
       UpgradeBodies(node, opsets, scope);
-      if (NeedsUpgrade(node, opsets))
-        UpgradeNode(std::move(node), OpsetOf(opsets, node.domain), scope, out);
-      else
+      if (NeedsUpgrade(node, opsets)) {
+        int64_t opset = OpsetOf(opsets, node.domain);
+        UpgradeNode(std::move(node), opset, scope, out);
+      } else {
         out.push_back(std::move(node));
+      }
     }
     return out;
   }

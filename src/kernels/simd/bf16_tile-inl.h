@@ -171,8 +171,8 @@ static HWY_INLINE void MultiplyGathered(const ferry::GatheredGemm& gemm, const u
         for (int64_t column = group, vectors; column < end; column += vectors * kBf16Step) {
           const int64_t left = (end - column + kBf16Step - 1) / kBf16Step;
           vectors = rows <= kBf16WideRows && left >= kBf16WideVectors ? kBf16WideVectors : left >= 2 ? 2 : 1;
-          tile.b = packed + column / ferry::kPanelWidth * panel_stride + first * ferry::kPanelWidth +
-                   column % ferry::kPanelWidth * 2;
+          const int64_t panel = column / ferry::kPanelWidth, within = column % ferry::kPanelWidth;
+          tile.b = tile.pairs > 0 ? packed + panel * panel_stride + first * ferry::kPanelWidth + within * 2 : packed;
           tile.wide = nullptr;
           if (widens) {
             widen(tile, vectors, wide);

@@ -222,7 +222,7 @@ TEST(CppRun, OptionsGoWithARun) {
 
 // A child of fork has none of its parent's threads; it must neither wait for them when it runs nor when it ends.
 TEST(Fork, ASessionWorksInTheChild) {
-#ifdef __SANITIZE_THREAD__
+#ifdef FERRY_SANITIZE_THREAD
   GTEST_SKIP() << "the thread sanitizer lets no forked child start threads";
 #endif
   auto sum = [](const ferry::Session& session) {

@@ -58,7 +58,7 @@ TEST(Export, WeightsPassThroughLittleMemory) {
     Said said = Ferry(arguments);
     EXPECT_EQ(said.status, 0) << said.err;
     EXPECT_GE(std::filesystem::file_size(more.empty() ? model : model + ".data"), size_t{64} << 20);
-#ifndef __SANITIZE_ADDRESS__
+#ifndef FERRY_SANITIZE_ADDRESS
     EXPECT_LT(said.peak_kilobytes, 48 << 10);
 #endif
   }

@@ -25,7 +25,7 @@ using testing::Random;
 std::string Networks() { return std::string(FERRY_TEST_DATA) + "/torch-models"; }
 
 // Sanitizers look at the code, not at the share of faults that are found: one for each network is enough for them.
-#ifdef __SANITIZE_ADDRESS__
+#ifdef FERRY_SANITIZE_ADDRESS
 constexpr int kTrials = 30;
 #else
 constexpr int kTrials = 60;

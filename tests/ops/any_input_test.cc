@@ -155,7 +155,7 @@ std::vector<const Operator*> PlainOperators() {
 class MemoryLimit {
  public:
   MemoryLimit() {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(FERRY_SANITIZE_ADDRESS) && !defined(FERRY_SANITIZE_THREAD)
     getrlimit(RLIMIT_AS, &before_);
     rlimit limit = before_;
     limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, rlim_t{4} << 30);

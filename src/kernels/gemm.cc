@@ -244,45 +244,76 @@ float* PanelScratch(int64_t count) {
   return kept.data();
 }
 
-// Products of floats with the second operand packed on the way. Results do not depend on how rows are cut.
-void PackedProducts(const GemmArgs<float>& args, ThreadPool* pool) {
-  const GemmKernels& kernels = BestGemmKernels();
-  auto batches = std::max<int64_t>(static_cast<int64_t>(args.batches.size()), 1);
-  int64_t size = PackedSize(args.k, args.n), cuts = CeilDivide(args.m, kPackedRows);
-  auto batch_at = [&](int64_t batch) {
-    return args.batches.empty() ? GemmBatch{} : args.batches[static_cast<size_t>(batch)];
-  };
-  auto pack = [&](int64_t batch, float* to) {
-    PackMatrix(args.b + batch_at(batch).b, args.k, args.n, args.b_row, args.b_col, to);
-  };
-  auto multiply = [&](int64_t batch, int64_t row, const float* packed) {
-    int64_t rows = std::min(kPackedRows, args.m - row);
-    kernels.plain(args.a + batch_at(batch).a + row * args.a_row, args.a_row, rows, args.k, packed, args.n,
-                  args.c + batch * args.c_batch + row * args.c_row, args.c_row, {});
-  };
-  int64_t work = std::max<int64_t>(1, std::min(args.m, kPackedRows) * args.n * args.k);
-  int64_t grain = std::max<int64_t>(1, (int64_t{1} << 19) / work);
-  if (batches == 1) {
-    float* packed = PanelScratch(size);
-    pack(0, packed);
-    RunParallel(pool, cuts, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t cut = begin; cut < end; ++cut) multiply(0, cut * kPackedRows, packed);
-    });
-    return;
-  }
-  RunParallel(pool, batches, std::max<int64_t>(1, grain / cuts), [&](int64_t begin, int64_t end) {
-    float* packed = PanelScratch(size);
-    for (int64_t batch = begin; batch < end; ++batch) {
-      bool again = batch > begin && batch_at(batch).b == batch_at(batch - 1).b;
-      if (!again) pack(batch, packed);
-      for (int64_t cut = 0; cut < cuts; ++cut) multiply(batch, cut * kPackedRows, packed);
-    }
-  });
+GemmEpilogue EpilogueOf(const GemmArgs<float>& args, const float* c) {
+  GemmEpilogue epilogue;
+  if (args.accumulate) epilogue.residual = c, epilogue.residual_stride = args.c_row;
+  return epilogue;
 }
+
+// Products of floats with the second operand packed on the way. Results do not depend on how rows are cut.
+class PackedProducts {
+ public:
+  PackedProducts(const GemmArgs<float>& args, ThreadPool* pool)
+      : args_(args), pool_(pool), batches_(std::max<int64_t>(static_cast<int64_t>(args.batches.size()), 1)) {
+    // One product is cut finer so that there is work for several threads.
+    if (batches_ == 1) rows_ = std::min(rows_, RoundUp(CeilDivide(args.m, 8), kernels_.best_rows));
+    cuts_ = CeilDivide(args.m, rows_);
+    int64_t work = std::max<int64_t>(1, std::min(args.m, rows_) * args.n * args.k);
+    grain_ = std::max<int64_t>(1, (int64_t{1} << 19) / work);
+  }
+
+  void Run() const { batches_ == 1 ? RunOne() : RunMany(); }
+
+ private:
+  GemmBatch BatchAt(int64_t batch) const {
+    return args_.batches.empty() ? GemmBatch{} : args_.batches[static_cast<size_t>(batch)];
+  }
+
+  void Pack(int64_t batch, int64_t column, int64_t columns, float* packed) const {
+    PackMatrix(args_.b + BatchAt(batch).b + column * args_.b_col, args_.k, columns, args_.b_row, args_.b_col,
+               packed + column * args_.k);
+  }
+
+  void Multiply(int64_t batch, int64_t cut, const float* packed) const {
+    int64_t row = cut * rows_;
+    float* c = args_.c + batch * args_.c_batch + row * args_.c_row;
+    kernels_.plain(args_.a + BatchAt(batch).a + row * args_.a_row, args_.a_row, std::min(rows_, args_.m - row), args_.k,
+                   packed, args_.n, c, args_.c_row, EpilogueOf(args_, c));
+  }
+
+  void RunOne() const {
+    float* packed = PanelScratch(PackedSize(args_.k, args_.n));
+    int64_t panels = std::max<int64_t>(1, 32768 / (args_.k * kPanelWidth));
+    RunParallel(pool_, CeilDivide(args_.n, kPanelWidth), panels, [&](int64_t begin, int64_t end) {
+      int64_t column = begin * kPanelWidth;
+      Pack(0, column, std::min(end * kPanelWidth, args_.n) - column, packed);
+    });
+    RunParallel(pool_, cuts_, grain_, [&](int64_t begin, int64_t end) {
+      for (int64_t cut = begin; cut < end; ++cut) Multiply(0, cut, packed);
+    });
+  }
+
+  void RunMany() const {
+    RunParallel(pool_, batches_, std::max<int64_t>(1, grain_ / cuts_), [&](int64_t begin, int64_t end) {
+      float* packed = PanelScratch(PackedSize(args_.k, args_.n));
+      for (int64_t batch = begin; batch < end; ++batch) {
+        bool again = batch > begin && BatchAt(batch).b == BatchAt(batch - 1).b;
+        if (!again) Pack(batch, 0, args_.n, packed);
+        for (int64_t cut = 0; cut < cuts_; ++cut) Multiply(batch, cut, packed);
+      }
+    });
+  }
+
+  const GemmArgs<float>& args_;
+  ThreadPool* const pool_;
+  const GemmKernels& kernels_ = BestGemmKernels();
+  const int64_t batches_;
+  int64_t rows_ = kPackedRows, cuts_, grain_;
+};
 
 // Packing pays when every element of B is used by several rows; memory for it should stay small.
 bool PacksWell(const GemmArgs<float>& args) {
-  return !args.accumulate && args.a_col == 1 && args.k > 0 && args.n > 0 && args.m > kFewRows &&
+  return args.a_col == 1 && args.k > 0 && args.n > 0 && args.m > kFewRows &&
          args.k <= kMostPacked / args.n;
 }
 
@@ -306,7 +337,7 @@ void PanelGemm(const PanelGemmArgs<T>& args, ThreadPool* pool) {
 template <class T>
 void Gemm(const GemmArgs<T>& args, ThreadPool* pool) {
   if constexpr (std::is_same_v<T, float>)
-    if (PacksWell(args)) return PackedProducts(args, pool);
+    if (PacksWell(args)) return PackedProducts(args, pool).Run();
   bool b_is_dense = args.b_col == 1 || args.b_row == 1;
   if (args.m <= kFewRows && args.k > 0 && b_is_dense && args.batches.size() <= 1) return FewRows(args, pool);
   if (args.m <= kFewRows && args.k > 0 && b_is_dense) {
@@ -339,6 +370,29 @@ void Gemm(const GemmArgs<T>& args, ThreadPool* pool) {
                 .c_batch = args.c_batch,
                 .accumulate = args.accumulate},
                pool);
+}
+
+void GemmOfColumns(const GemmArgs<float>& args, const PanelSource<float>& b, ThreadPool* pool) {
+  constexpr int64_t kMostScratch = int64_t{1} << 18, kMostColumns = 256;  // elements: a megabyte per thread
+  const auto batches = std::max<int64_t>(static_cast<int64_t>(args.batches.size()), 1);
+  const GemmKernels& kernels = BestGemmKernels();
+  int64_t columns = std::clamp(kMostScratch / args.k / kPanelWidth * kPanelWidth, kPanelWidth, kMostColumns);
+  while (columns > 2 * kPanelWidth && batches * CeilDivide(args.n, columns) < 8)
+    columns = RoundUp(columns / 2, kPanelWidth);
+  const int64_t pieces = CeilDivide(args.n, columns);
+  const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, args.m * columns * args.k));
+  RunParallel(pool, batches * pieces, grain, [&](int64_t begin, int64_t end) {
+    float* packed = PanelScratch(PackedSize(args.k, columns));
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t batch = task / pieces, column = task % pieces * columns;
+      const int64_t count = std::min(columns, args.n - column);
+      for (int64_t j = 0; j < count; j += kPanelWidth)
+        b.Pack(batch, 0, args.k, column + j, std::min(kPanelWidth, count - j), kPanelWidth, packed + j * args.k);
+      const int64_t offset = args.batches.empty() ? 0 : args.batches[static_cast<size_t>(batch)].a;
+      float* c = args.c + batch * args.c_batch + column;
+      kernels.plain(args.a + offset, args.a_row, args.m, args.k, packed, count, c, args.c_row, EpilogueOf(args, c));
+    }
+  });
 }
 
 template <class T>

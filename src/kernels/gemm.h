@@ -65,6 +65,11 @@ struct PanelGemmArgs {
 template <class T>
 void PanelGemm(const PanelGemmArgs<T>& args, ThreadPool* pool);
 
+// A product whose second operand comes from a source, and whose first one is read where it lies, row by row (a_col is
+// 1). B and the batches' places in it are not used; k is 1 to kDeepestColumns.
+inline constexpr int64_t kDeepestColumns = 16384;
+void GemmOfColumns(const GemmArgs<float>& args, const PanelSource<float>& b, ThreadPool* pool);
+
 // Strided memory as a PanelSource. `convert` turns a stored element into T and may know the line (zero points).
 template <class T, class Stored, class Convert>
 class StridedSource final : public PanelSource<T> {

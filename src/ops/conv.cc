@@ -1,5 +1,8 @@
 #include "ops/support/conv.h"
 
+#include <optional>
+#include <type_traits>
+
 #include "ops/operator.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/widen.h"
@@ -7,31 +10,85 @@
 namespace ferry {
 namespace {
 
+// A plane with its padding: rows lie one behind the other, so that all that a tap adds is one long run. What lies
+// between the rows of the result is left out in the end. For strides of 1.
+template <class T>
+class PaddedPlane {
+ public:
+  static bool Fits(const ConvPlan& plan) {
+    constexpr int64_t kSmall = 1024;
+    if (plan.axes.size() > 2) return false;
+    for (const WindowAxis& axis : plan.axes)
+      if (axis.stride != 1 || axis.pad_begin < 0 || axis.pad_end < 0) return false;
+    // Far more padding than image is not worth the memory.
+    const int64_t most = 4 * (plan.counts.input + plan.counts.output) + kSmall;
+    return Padded(plan.axes.back()) <= most && Rows(plan) <= most / Padded(plan.axes.back());
+  }
+
+  explicit PaddedPlane(const ConvPlan& plan)
+      : x_(plan.axes.back()),
+        y_(plan.axes.size() > 1 ? plan.axes[0] : WindowAxis{.input = 1, .output = 1}),
+        pitch_(Padded(x_)),
+        padded_(static_cast<size_t>(Rows(plan) * pitch_)),
+        sums_(static_cast<size_t>((y_.output - 1) * pitch_ + x_.output)) {}
+
+  // `out` holds the bias everywhere.
+  void Run(const T* plane, const T* kernel, T* out) {
+    for (int64_t row = 0; row < y_.input; ++row)
+      std::copy_n(plane + row * x_.input, x_.input, padded_.data() + (row + y_.pad_begin) * pitch_ + x_.pad_begin);
+    std::fill(sums_.begin(), sums_.end(), out[0]);
+    for (int64_t ky = 0; ky < y_.kernel; ++ky)
+      for (int64_t kx = 0; kx < x_.kernel; ++kx)
+        AddScaled(static_cast<int64_t>(sums_.size()), kernel[ky * x_.kernel + kx],
+                  padded_.data() + ky * y_.dilation * pitch_ + kx * x_.dilation, sums_.data());
+    for (int64_t row = 0; row < y_.output; ++row)
+      std::copy_n(sums_.data() + row * pitch_, x_.output, out + row * x_.output);
+  }
+
+ private:
+  static int64_t Padded(const WindowAxis& axis) { return axis.output + (axis.kernel - 1) * axis.dilation; }
+  static int64_t Rows(const ConvPlan& plan) { return plan.axes.size() > 1 ? Padded(plan.axes[0]) : 1; }
+
+  const WindowAxis x_, y_;
+  const int64_t pitch_;
+  std::vector<T> padded_, sums_;
+};
+
+template <class T>
+void RunStridedPlane(const ConvPlan& plan, const T* plane, const T* kernel, T* out) {
+  const WindowAxis& last = plan.axes.back();
+  ForEachKernelRow(plan.axes, [&](int64_t row, int64_t first_tap, int64_t offset) {
+    T* to = out + row * last.output;
+    for (int64_t k = 0; k < last.kernel; ++k) {
+      OutputRange valid = ValidOutputs(last, k);
+      int64_t from = offset + last.Position(0, k);
+      T weight = kernel[first_tap + k];
+      if (valid.begin == valid.end) continue;
+      if (last.stride == 1) {
+        AddScaled(valid.end - valid.begin, weight, plane + from + valid.begin, to + valid.begin);
+      } else {
+        for (int64_t j = valid.begin; j < valid.end; ++j) to[j] += weight * plane[from + j * last.stride];
+      }
+    }
+  });
+}
+
 // Every group has one input channel: each output plane is a few shifted copies of an input plane added up.
 template <class T>
 void RunDepthwise(const OpContext& context, const ConvPlan& plan, const T* x, const T* w, T* y) {
-  const WindowAxis& last = plan.axes.back();
-  auto run_plane = [&](const T* plane, const T* kernel, T* out) {
-    ForEachKernelRow(plan.axes, [&](int64_t row, int64_t first_tap, int64_t offset) {
-      T* to = out + row * last.output;
-      for (int64_t k = 0; k < last.kernel; ++k) {
-        OutputRange valid = ValidOutputs(last, k);
-        int64_t from = offset + last.Position(0, k);
-        T weight = kernel[first_tap + k];
-        if (valid.begin == valid.end) continue;
-        if (last.stride == 1) {
-          AddScaled(valid.end - valid.begin, weight, plane + from + valid.begin, to + valid.begin);
-        } else {
-          for (int64_t j = valid.begin; j < valid.end; ++j) to[j] += weight * plane[from + j * last.stride];
-        }
-      }
-    });
-  };
+  const bool pads = PaddedPlane<T>::Fits(plan);
   int64_t work = std::max<int64_t>(plan.counts.output * plan.counts.taps, 1);
   context.ParallelFor(plan.batch * plan.features, 1 + 65536 / work, [&](int64_t begin, int64_t end) {
+    std::optional<PaddedPlane<T>> padded;
+    if (pads) padded.emplace(plan);
     for (int64_t i = begin; i < end; ++i) {
-      int64_t channel = i / plan.group_features, feature = i % plan.features;
-      run_plane(x + channel * plan.counts.input, w + feature * plan.counts.taps, y + i * plan.counts.output);
+      const T* plane = x + i / plan.group_features * plan.counts.input;
+      const T* kernel = w + i % plan.features * plan.counts.taps;
+      T* out = y + i * plan.counts.output;
+      if (padded)
+        padded->Run(plane, kernel, out);
+      else
+        RunStridedPlane(plan, plane, kernel, out);
     }
   });
 }
@@ -80,6 +137,22 @@ void RunSinglePixel(const OpContext& context, const ConvPlan& plan, const PanelS
 
 template <class T>
 void RunGeneral(const OpContext& context, const ConvPlan& plan, const PanelSource<T>& image, const T* w, T* y) {
+  if constexpr (std::is_same_v<T, float>)
+    if (plan.depth() <= kDeepestColumns) {
+      std::vector<GemmBatch> batches;
+      for (int64_t offset : plan.WeightOffsets()) batches.push_back({.a = offset});
+      return GemmOfColumns({.m = plan.group_features,
+                            .n = plan.counts.output,
+                            .k = plan.depth(),
+                            .a = w,
+                            .a_row = plan.depth(),
+                            .c = y,
+                            .c_row = plan.counts.output,
+                            .c_batch = plan.group_features * plan.counts.output,
+                            .accumulate = true,
+                            .batches = batches},
+                           image, context.services().pool);
+    }
   auto same = [](T value, int64_t, int64_t) { return value; };
   std::vector<int64_t> offsets = plan.WeightOffsets();
   StridedSource<T, T, decltype(same)> weights(w, plan.depth(), 1, offsets, same);
@@ -98,8 +171,11 @@ void RunGeneral(const OpContext& context, const ConvPlan& plan, const PanelSourc
 
 template <class T>
 void RunConv(const OpContext& context, const ConvPlan& plan, const T* x, const T* w, const T* bias, T* y) {
-  for (int64_t i = 0; i < plan.batch * plan.features; ++i)
-    std::fill_n(y + i * plan.counts.output, plan.counts.output, bias ? bias[i % plan.features] : T{0});
+  const int64_t planes_of_thread = 1 + 65536 / std::max<int64_t>(plan.counts.output, 1);
+  context.ParallelFor(plan.batch * plan.features, planes_of_thread, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      std::fill_n(y + i * plan.counts.output, plan.counts.output, bias ? bias[i % plan.features] : T{0});
+  });
   if (plan.output.ElementCount() == 0 || plan.depth() == 0) return;
   if (plan.group_channels == 1) return RunDepthwise(context, plan, x, w, y);
   auto same = [](T value) { return value; };

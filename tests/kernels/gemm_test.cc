@@ -98,6 +98,32 @@ TEST(Gemm, DoubleAgreesWithPlainLoops) { CompareWithPlainLoops<double>(1e-12); }
 TEST(Gemm, Words32WrapAsPlainLoopsDo) { CompareWithPlainLoops<uint32_t>(0); }
 TEST(Gemm, Words64WrapAsPlainLoopsDo) { CompareWithPlainLoops<uint64_t>(0); }
 
+// Columns of the second operand as a convolution makes them, whatever the threads.
+TEST(GemmOfColumns, AgreesWithPlainLoops) {
+  ThreadPool two(2), five(5);
+  Random random(13);
+  for (int round = 0; round < 60; ++round) {
+    Product<float> product(random);
+    if (product.k == 0 || product.args.a_col != 1) continue;
+    auto same = [](float value, int64_t, int64_t) { return value; };
+    std::vector<int64_t> places;
+    for (const GemmBatch& batch : product.offsets) places.push_back(batch.b);
+    StridedSource<float, float, decltype(same)> columns(product.b.data(), product.args.b_col, product.args.b_row, places,
+                                                        same);
+    auto run = [&](ThreadPool* pool) {
+      std::vector<float> out = product.c;
+      product.args.c = out.data();
+      GemmOfColumns(product.args, columns, pool);
+      return out;
+    };
+    const std::vector<float> alone = run(nullptr), plain = product.Plain();
+    for (size_t i = 0; i < plain.size(); ++i)
+      ASSERT_NEAR(alone[i], plain[i], 2e-5) << product.m << "×" << product.k << "×" << product.n;
+    EXPECT_EQ(alone, run(&two));
+    EXPECT_EQ(alone, run(&five));
+  }
+}
+
 TEST(Gemm, ThreadsDoNotChangeABit) {
   ThreadPool two(2), five(5);
   Random random(11);

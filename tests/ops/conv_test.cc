@@ -106,6 +106,35 @@ std::vector<double> PlainConv(const RandomConv& c, const X* x, const W* w, doubl
   return y;
 }
 
+// One input channel for each feature and steps of 1, with little padding and with far more of it than image.
+TEST(Conv, AddsShiftedPlanes) {
+  Random random(22);
+  for (int round = 0; round < 80; ++round) {
+    RandomConv c(random);
+    c.group_channels = 1;
+    c.group_features = random.Int(1, 2);
+    for (int64_t& stride : c.strides) stride = 1;
+    if (round % 5 == 0) {
+      c.input.assign(c.spatial, random.Int(1, 2));
+      c.kernel.assign(c.spatial, 3);
+      c.dilations.assign(c.spatial, 200);
+      c.pads.assign(2 * c.spatial, 200);
+    }
+    Tensor x = random.Floats(c.With(c.batch, c.groups, c.input));
+    Tensor w = random.Floats(c.With(c.groups * c.group_features, 1, c.kernel));
+    Tensor bias = random.Floats({c.groups * c.group_features});
+    Tensor y = RunNode(OneNode("Conv", 3, c.Attributes()), {x, w, bias})[0].tensor();
+    ASSERT_EQ(y.shape(), c.With(c.batch, c.groups * c.group_features, c.Output()));
+    std::vector<double> expected = PlainConv(c, x.Data<float>(), w.Data<float>());
+    const int64_t pixels = Product(c.Output());
+    for (int64_t i = 0; i < y.size(); ++i)
+      ASSERT_NEAR(y.Data<float>()[i],
+                  expected[static_cast<size_t>(i)] + static_cast<double>(bias.Data<float>()[i / pixels % bias.size()]),
+                  1e-4)
+          << "round " << round;
+  }
+}
+
 TEST(Conv, AgreesWithPlainLoopsOnRandomShapes) {
   Random random(21);
   for (int round = 0; round < 120; ++round) {

@@ -1,6 +1,8 @@
 #include "graph/editor.h"
 
 #include <algorithm>
+#include <deque>
+#include <string_view>
 #include <unordered_set>
 
 #include "base/text.h"
@@ -9,89 +11,73 @@
 namespace ferry {
 
 GraphEditor::GraphEditor(Graph& graph) : graph_(graph), removed_(graph.nodes.size()) {
-  std::unordered_set<std::string> inputs;
-  for (const ValueInfo& input : graph.inputs) {
-    inputs.insert(input.name);
-    taken_[input.name] = true;
-  }
-  for (size_t i = 0; i < graph.initializers.size(); ++i) {
-    taken_[graph.initializers[i].name] = true;
-    if (!inputs.count(graph.initializers[i].name)) constant_[graph.initializers[i].name] = i;
-  }
-  for (const ValueInfo& output : graph.outputs) ++other_uses_[output.name];
+  values_.reserve(graph.inputs.size() + graph.initializers.size() + 2 * graph.nodes.size());
+  for (size_t i = 0; i < graph.initializers.size(); ++i)
+    values_[graph.initializers[i].name].constant = static_cast<int>(i);
+  for (const ValueInfo& input : graph.inputs) values_[input.name].constant = -1;
+  for (const ValueInfo& output : graph.outputs) ++values_[output.name].other_uses;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Link(i);
-    for (const std::string& name : CapturedNames(graph.nodes[i])) {
-      ++other_uses_[name];
-      taken_[name] = true;
-    }
+    for (const std::string& name : CapturedNames(graph.nodes[i])) ++values_[name].other_uses;
     ForEachSubgraph(graph.nodes[i], [&](const Graph& body) {
       ForEachGraph(body, [&](const Graph& inner) {
         for (const Node& node : inner.nodes)
-          for (const std::string& output : node.outputs) taken_[output] = true;
+          for (const std::string& output : node.outputs) values_[output];
       });
     });
   }
 }
 
+const GraphEditor::Value& GraphEditor::Find(const std::string& name) const {
+  static const Value kUnknown;
+  auto it = values_.find(name);
+  return it == values_.end() ? kUnknown : it->second;
+}
+
 void GraphEditor::Link(size_t index) {
   const Node& node = graph_.nodes[index];
-  for (const std::string& input : node.inputs) {
-    if (input.empty()) continue;
-    readers_[input].push_back(index);
-    taken_[input] = true;  // in a body it may be a value from outside
-  }
-  for (const std::string& output : node.outputs) {
-    if (output.empty()) continue;
-    producer_[output] = index;
-    taken_[output] = true;
-  }
+  for (const std::string& input : node.inputs)
+    if (!input.empty()) values_[input].readers.push_back(index);
+  for (const std::string& output : node.outputs)
+    if (!output.empty()) values_[output].producer = static_cast<int>(index);
 }
 
 void GraphEditor::Unlink(size_t index) {
   const Node& node = graph_.nodes[index];
   for (const std::string& input : node.inputs) {
     if (input.empty()) continue;
-    auto& readers = readers_[input];
+    auto& readers = values_[input].readers;
     auto it = std::find(readers.begin(), readers.end(), index);
     if (it != readers.end()) readers.erase(it);
   }
   for (const std::string& output : node.outputs) {
-    auto it = producer_.find(output);
-    if (it != producer_.end() && it->second == index) producer_.erase(it);
+    auto it = values_.find(output);
+    if (it != values_.end() && it->second.producer == static_cast<int>(index)) it->second.producer = -1;
   }
 }
 
-int GraphEditor::Producer(const std::string& value) const {
-  auto it = producer_.find(value);
-  return it == producer_.end() ? -1 : static_cast<int>(it->second);
-}
+int GraphEditor::Producer(const std::string& value) const { return Find(value).producer; }
 
-const std::vector<size_t>& GraphEditor::Readers(const std::string& value) const {
-  static const std::vector<size_t> kNone;
-  auto it = readers_.find(value);
-  return it == readers_.end() ? kNone : it->second;
-}
+const std::vector<size_t>& GraphEditor::Readers(const std::string& value) const { return Find(value).readers; }
 
 size_t GraphEditor::Uses(const std::string& value) const {
-  auto other = other_uses_.find(value);
-  return Readers(value).size() + (other == other_uses_.end() ? 0 : other->second);
+  const Value& found = Find(value);
+  return found.readers.size() + found.other_uses;
 }
 
 int GraphEditor::OnlyReader(const std::string& value) const {
-  const std::vector<size_t>& readers = Readers(value);
-  return readers.size() == 1 && Uses(value) == 1 ? static_cast<int>(readers[0]) : -1;
+  const Value& found = Find(value);
+  return found.readers.size() == 1 && found.other_uses == 0 ? static_cast<int>(found.readers[0]) : -1;
 }
 
 const Tensor* GraphEditor::Constant(const std::string& value) const {
-  auto it = constant_.find(value);
-  return it == constant_.end() ? nullptr : &graph_.initializers[it->second].tensor;
+  const int index = Find(value).constant;
+  return index < 0 ? nullptr : &graph_.initializers[static_cast<size_t>(index)].tensor;
 }
 
 std::string GraphEditor::FreshName(const std::string& hint) {
   std::string name = hint;
-  for (int i = 1; taken_.count(name); ++i) name = Cat(hint, "_", i);
-  taken_[name] = true;
+  for (int i = 1; !values_.try_emplace(name).second; ++i) name = Cat(hint, "_", i);
   return name;
 }
 
@@ -102,13 +88,13 @@ std::string GraphEditor::AddConstant(const std::string& hint, Tensor tensor) {
 }
 
 void GraphEditor::DefineConstant(const std::string& name, Tensor tensor) {
-  constant_[name] = graph_.initializers.size();
+  values_[name].constant = static_cast<int>(graph_.initializers.size());
   graph_.initializers.push_back(MakeStored(name, std::move(tensor)));
 }
 
 void GraphEditor::Remove(size_t index) {
   Unlink(index);
-  for (const std::string& name : CapturedNames(graph_.nodes[index])) --other_uses_[name];
+  for (const std::string& name : CapturedNames(graph_.nodes[index])) --values_[name].other_uses;
   removed_[index] = true;
   changed_ = true;
 }
@@ -148,23 +134,25 @@ bool GraphEditor::Finish() {
 }
 
 void DropUnused(Graph& graph) {
-  std::unordered_set<std::string> needed;
+  std::unordered_set<std::string_view> needed;
+  needed.reserve(graph.initializers.size() + 2 * graph.nodes.size());
+  std::deque<std::string> captured;  // what views of them are of
   for (const ValueInfo& output : graph.outputs) needed.insert(output.name);
-  std::vector<Node> kept;
-  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    bool wanted = std::any_of(node->outputs.begin(), node->outputs.end(),
-                              [&](const std::string& output) { return needed.count(output) > 0; });
-    if (!wanted) continue;
-    for (const std::string& input : node->inputs) needed.insert(input);
-    for (const std::string& name : CapturedNames(*node)) needed.insert(name);
-    kept.push_back(std::move(*node));
+  std::vector<bool> wanted(graph.nodes.size());
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    wanted[i] = std::any_of(node.outputs.begin(), node.outputs.end(),
+                            [&](const std::string& output) { return needed.count(output) > 0; });
+    if (!wanted[i]) continue;
+    needed.insert(node.inputs.begin(), node.inputs.end());
+    for (std::string& name : CapturedNames(node)) needed.insert(captured.emplace_back(std::move(name)));
   }
-  std::reverse(kept.begin(), kept.end());
-  graph.nodes = std::move(kept);
-  std::unordered_set<std::string> inputs;
-  for (const ValueInfo& input : graph.inputs) inputs.insert(input.name);
-  std::erase_if(graph.initializers,
-                [&](const StoredTensor& t) { return !needed.count(t.name) && !inputs.count(t.name); });
+  for (const ValueInfo& input : graph.inputs) needed.insert(input.name);
+  std::erase_if(graph.initializers, [&](const StoredTensor& t) { return !needed.count(t.name); });
+  size_t kept = 0;
+  for (size_t i = 0; i < wanted.size(); ++i)
+    if (wanted[i] && kept++ != i) graph.nodes[kept - 1] = std::move(graph.nodes[i]);
+  graph.nodes.resize(kept);
 }
 
 }  // namespace ferry

@@ -46,17 +46,20 @@ class GraphEditor {
   bool Finish();
 
  private:
+  // All that is known about a name. One entry for all of it: passes make an editor each, mostly to change nothing.
+  struct Value {
+    int producer = -1, constant = -1;  // node and initializer
+    size_t other_uses = 0;             // by bodies and graph outputs
+    std::vector<size_t> readers;
+  };
+  const Value& Find(const std::string& name) const;
   void Link(size_t index);
   void Unlink(size_t index);
 
   Graph& graph_;
   std::vector<bool> removed_;
-  std::vector<size_t> inserted_;  // where the nodes appended at the end belong
-  std::unordered_map<std::string, size_t> producer_;
-  std::unordered_map<std::string, std::vector<size_t>> readers_;
-  std::unordered_map<std::string, size_t> other_uses_;  // by bodies and graph outputs
-  std::unordered_map<std::string, size_t> constant_;    // index of the initializer
-  std::unordered_map<std::string, bool> taken_;
+  std::vector<size_t> inserted_;                   // where the nodes appended at the end belong
+  std::unordered_map<std::string, Value> values_;  // every name that is taken
   bool changed_ = false;
 };
 

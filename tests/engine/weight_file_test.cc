@@ -189,6 +189,30 @@ TEST(SessionCache, PacksAnewWhatIsDamaged) {
   ExpectSame(RunNetwork(model, cache), expected);
 }
 
+TEST(SessionCache, KeepsWeightsOfRecurrentLayers) {
+  constexpr int64_t kInputs = 20, kHidden = 16;
+  TemporaryFolder models, folder;
+  std::string model = (models / "m.onnx").string(), cache = folder.path().string();
+  auto weight = [](int64_t depth) {
+    Tensor made(DType::kFloat, {2, 4 * kHidden, depth});
+    for (int64_t i = 0; i < made.size(); ++i) made.MutableData<float>()[i] = static_cast<float>(i % 11 - 5) / 16;
+    return made;
+  };
+  WriteModel(MakeModel({MakeInfo("x", DType::kFloat, {3, 2, kInputs})},
+                       {MakeNode("LSTM", {"x", "w", "r"}, {"y"},
+                                 {Attribute("hidden_size", kHidden), Attribute("direction", "bidirectional")})},
+                       {MakeInfo("y")}, {MakeStored("w", weight(kInputs)), MakeStored("r", weight(kHidden))}),
+             model);
+  auto run = [&](const std::string& kept) {
+    auto session = Session::Open(model, {.threads = 2, .cache_folder = kept});
+    return session->Run(std::vector<NamedValue>{{"x", Numbers(6 * kInputs, -9).Reshaped({3, 2, kInputs})}});
+  };
+  const std::vector<Value> expected = run("");
+  ExpectSame(run(cache), expected);
+  EXPECT_NE(ReadText(OnlyFile(folder)).find("panels of directions"), std::string::npos);
+  ExpectSame(run(cache), expected);
+}
+
 TEST(SessionCache, RefusesWhatIsNoFolder) {
   TemporaryFolder models;
   std::string model = (models / "m.onnx").string();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/mapped_file.h"
 #include "engine/cpu/cuts.h"
 #include "engine/cpu/kernels.h"
 #include "kernels/packed_gemm.h"
@@ -16,22 +15,21 @@ constexpr int64_t kGates = 4;
 
 // Panels of a matrix that lies transposed, [columns, depth], one after the other for each direction.
 struct PackedDirections {
-  Tensor panels;
+  std::shared_ptr<const Tensor> panels;
   int64_t depth = 0, columns = 0;
 
-  const float* of(int64_t direction) const { return panels.Data<float>() + direction * PackedSize(depth, columns); }
+  const float* of(int64_t direction) const { return panels->Data<float>() + direction * PackedSize(depth, columns); }
 };
 
-PackedDirections Pack(const Tensor& weight) {
-  int64_t directions = weight.dim(0);
-  PackedDirections packed{{}, weight.dim(2), weight.dim(1)};
-  int64_t size = PackedSize(packed.depth, packed.columns);
-  packed.panels = Tensor(DType::kFloat, {directions * size});
-  for (int64_t direction = 0; direction < directions; ++direction)
-    PackMatrix(weight.Data<float>() + direction * packed.depth * packed.columns, packed.depth, packed.columns, 1,
-               packed.depth, packed.panels.MutableData<float>() + direction * size);
-  DropPages(weight.raw(), weight.bytes());
-  return packed;
+PackedDirections Pack(const Tensor& weight, WeightCache& cache) {
+  const int64_t directions = weight.dim(0), columns = weight.dim(1), depth = weight.dim(2);
+  const int64_t size = PackedSize(depth, columns);
+  auto panels = cache.GetTensor(weight, "panels of directions", DType::kFloat, directions * size, [=](Tensor& made) {
+    for (int64_t direction = 0; direction < directions; ++direction)
+      PackMatrix(weight.Data<float>() + direction * depth * columns, depth, columns, 1, depth,
+                 made.MutableData<float>() + direction * size);
+  });
+  return {std::move(panels), depth, columns};
 }
 
 // What a thread works on, kept from run to run.
@@ -56,15 +54,13 @@ void Multiply(const OpContext& context, const float* a, int64_t rows, const floa
 
 class LstmKernel final : public Kernel {
  public:
-  LstmKernel(std::shared_ptr<const PackedDirections> w, std::shared_ptr<const PackedDirections> r, Tensor bias,
-             int64_t directions, bool reverse)
+  LstmKernel(PackedDirections w, PackedDirections r, Tensor bias, int64_t directions, bool reverse)
       : w_(std::move(w)), r_(std::move(r)), bias_(std::move(bias)), directions_(directions), reverse_(reverse) {}
 
   void Run(OpContext& context) const override {
     const Tensor& x = context.Input(0);
-    int64_t hidden = r_->depth;
-    Require(x.rank() == 3 && x.dim(2) == w_->depth, "X must have shape [steps, batch, ", w_->depth, "], has ",
-            x.shape());
+    int64_t hidden = r_.depth;
+    Require(x.rank() == 3 && x.dim(2) == w_.depth, "X must have shape [steps, batch, ", w_.depth, "], has ", x.shape());
     int64_t steps = x.dim(0), batch = x.dim(1);
     Shape state = {directions_, batch, hidden};
     float* y = nullptr;
@@ -102,7 +98,7 @@ class LstmKernel final : public Kernel {
     int64_t direction, steps, batch, chunk;
     float *h, *c, *gates;  // [batch, hidden] twice, [chunk, batch, 4 · hidden]
 
-    int64_t hidden() const { return kernel.r_->depth; }
+    int64_t hidden() const { return kernel.r_.depth; }
 
     void Start(const float* first_h, const float* first_c) const {
       int64_t size = batch * hidden();
@@ -112,12 +108,12 @@ class LstmKernel final : public Kernel {
 
     void Run(const float* x, float* y) const {
       bool backward = kernel.reverse_ || direction == 1;
-      int64_t row = kGates * hidden(), inputs = kernel.w_->depth;
+      int64_t row = kGates * hidden(), inputs = kernel.w_.depth;
       for (int64_t done = 0; done < steps; done += chunk) {
         int64_t count = std::min(chunk, steps - done), begin = backward ? steps - done - count : done;
         GemmEpilogue epilogue;
         if (kernel.bias_.defined()) epilogue.bias = kernel.bias_.Data<float>() + direction * row;
-        Multiply(context, x + begin * batch * inputs, count * batch, kernel.w_->of(direction), inputs, row, epilogue,
+        Multiply(context, x + begin * batch * inputs, count * batch, kernel.w_.of(direction), inputs, row, epilogue,
                  gates);
         for (int64_t i = 0; i < count; ++i) {
           context.CheckCancelled();
@@ -135,7 +131,7 @@ class LstmKernel final : public Kernel {
       GemmEpilogue sum;
       sum.residual = step;
       sum.residual_stride = row;
-      Multiply(context, h, batch, kernel.r_->of(direction), n, row, sum, step);
+      Multiply(context, h, batch, kernel.r_.of(direction), n, row, sum, step);
       const RowKernels& rows = BestRowKernels();
       for (int64_t sequence = 0; sequence < batch; ++sequence) {
         float *in = step + sequence * row, *out = in + n, *forget = out + n, *candidate = forget + n;
@@ -149,7 +145,7 @@ class LstmKernel final : public Kernel {
     }
   };
 
-  std::shared_ptr<const PackedDirections> w_, r_;
+  PackedDirections w_, r_;
   Tensor bias_;  // of W and R together, [directions, 4 · hidden]; undefined: none
   int64_t directions_;
   bool reverse_;
@@ -194,9 +190,7 @@ std::unique_ptr<Kernel> MakeLstmKernel(const KernelRequest& request) {
   bool known = direction == "bidirectional" || direction == "forward" || direction == "reverse";
   if (!fits || !known || (node.HasInput(3) && !(bias && bias->shape() == Shape{directions, 2 * r->dim(1)})))
     return nullptr;
-  auto packed_w = request.weights.Get<PackedDirections>(*w, "panels of directions", [&] { return Pack(*w); });
-  auto packed_r = request.weights.Get<PackedDirections>(*r, "panels of directions", [&] { return Pack(*r); });
-  return std::make_unique<LstmKernel>(std::move(packed_w), std::move(packed_r),
+  return std::make_unique<LstmKernel>(Pack(*w, request.weights), Pack(*r, request.weights),
                                       bias ? SumOfBiases(*bias, directions, r->dim(1)) : Tensor(), directions,
                                       direction == "reverse");
 }

@@ -1,6 +1,6 @@
 // Matrix products C[m, n] = A[m, k] · B[k, n], blocked for the caches and vectorised for the processor at hand. Weights
-// are read where they lie: scratch memory is a few hundred kilobytes per thread whatever the sizes. The way the work is
-// cut depends on the sizes alone, so results are the same bits for any number of threads.
+// are read where they lie: scratch memory is a few megabytes per thread whatever the sizes. The way the work is cut
+// depends on the sizes alone, so results are the same bits for any number of threads.
 //
 // T is float, double, uint32_t or uint64_t; signed integers go through the unsigned type, where overflow wraps.
 #pragma once

@@ -28,7 +28,6 @@ Tensor CopyInto(const std::shared_ptr<LargePages>& pages, const Tensor& tensor) 
   std::byte* to = pages->Allocate(tensor.bytes());
   Tensor copy = Tensor::Borrow(tensor.dtype(), tensor.shape(), to, pages);
   ReadOnce({tensor.raw(), tensor.bytes()}, [&](std::span<const std::byte> piece) {
-    WillRead(piece.data(), piece.size());
     std::memcpy(to, piece.data(), piece.size());
     to += piece.size();
   });

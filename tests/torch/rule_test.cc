@@ -171,6 +171,41 @@ TEST(Rules, ListsThatDoNotFitTheTensorAreRefused) {
   refuses("aten.flatten.using_ints", {{"self", image}, {"start_dim", Arg(Scalar(1))}, {"end_dim", Arg(Scalar(0))}});
 }
 
+TEST(Rules, AntialiasingBetweenCornersIsRefused) {
+  Tensor image = Floats({1, 2, 3, 4}, {1, 1, 2, 2});
+  auto resized = [&](int64_t size, bool align_corners) {
+    return LowerAndRun(
+        "aten._upsample_bilinear2d_aa.default",
+        {{"self", image}, {"output_size", Ints({size, size})}, {"align_corners", Arg(Scalar(align_corners))}})[0];
+  };
+  EXPECT_THROW(resized(3, true), Error);
+  EXPECT_EQ(resized(3, false).shape(), (Shape{1, 1, 3, 3}));
+  EXPECT_THAT(Elements<float>(resized(2, true)), ElementsAre(1, 2, 3, 4));
+}
+
+TEST(Rules, ReplicatingGoesOnWhereOneSideIsCut) {
+  auto padded = [](int64_t before, int64_t after) {
+    Tensor row = Floats({1, 2, 3}, {1, 1, 3});
+    return Elements<float>(
+        LowerAndRun("aten.replication_pad1d.default", {{"self", row}, {"padding", Ints({before, after})}})[0]);
+  };
+  EXPECT_THAT(padded(-3, 2), ElementsAre(3, 3));
+  EXPECT_THAT(padded(2, -3), ElementsAre(1, 1));
+  EXPECT_THAT(padded(-1, 2), ElementsAre(2, 3, 3, 3));
+  EXPECT_THAT(padded(-1, -1), ElementsAre(2));
+  EXPECT_THROW(padded(-5, 1), Error);
+}
+
+TEST(Rules, PlacesOfSingleNumbersAndOfNothing) {
+  Tensor number = Floats({7}, {});
+  EXPECT_THAT(Elements<int64_t>(LowerAndRun("aten.nonzero_numpy.default", {{"self", number}})[0]), ElementsAre(0));
+  Tensor none(DType::kInt64, {2, 0});
+  Tensor picked =
+      LowerAndRun("aten.gather.default", {{"self", Floats({1, 2, 3})}, {"dim", Arg(Scalar(0))}, {"index", none}})[0];
+  EXPECT_EQ(picked.shape(), (Shape{2, 0}));
+  EXPECT_EQ(picked.dtype(), DType::kFloat);
+}
+
 TEST(Rules, RollsGoRound) {
   auto rolled = [](int64_t shift) {
     Tensor row = Floats({1, 2, 3, 4, 5}, {5});

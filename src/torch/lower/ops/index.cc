@@ -189,7 +189,15 @@ Operand GatherElements(Call& c, const Operand& x, const Operand& index, int64_t 
   Operand gathered = c.b.Emit("GatherElements", {data, where}, {{"axis", static_cast<int64_t>(data.Axis(axis))}});
   return LikeShape(c.b, gathered, index);
 }
-Result Gather(Call& c) { return GatherElements(c, c.Tensor(0), c.Tensor(2), c.Int(1)); }
+Result Gather(Call& c) {
+  Operand x = c.Tensor(0), index = c.Tensor(2);
+  // An index without elements need not have the rank of what it picks from.
+  bool empty = false;
+  for (size_t axis = 0; axis < index.rank(); ++axis) empty |= index.dim(static_cast<int64_t>(axis)).value == 0;
+  if (empty && index.rank() != x.rank() && !x.is_complex())
+    return c.b.Fill(0.0, x.dtype(), c.b.ShapeVector(c.b.Sizes(index)));
+  return GatherElements(c, x, index, c.Int(1));
+}
 // Both broadcast but for the axis itself.
 Result TakeAlongDim(Call& c) {
   Operand x = c.Tensor(0), index = c.Tensor(1);
@@ -336,7 +344,7 @@ Operand NonzeroOf(Call& c, const Operand& x) {
 }
 Result Nonzero(Call& c) { return NonzeroOf(c, c.Tensor(0)); }
 Result NonzeroNumpy(Call& c) {
-  Operand x = c.Tensor(0), where = c.b.Emit("NonZero", {x});
+  Operand x = AtLeastVector(c.b, c.Tensor(0)), where = c.b.Emit("NonZero", {x});
   Operands columns;
   for (size_t axis = 0; axis < x.rank(); ++axis) columns.push_back(c.b.Select(where, 0, static_cast<int64_t>(axis)));
   return columns;

@@ -3,6 +3,7 @@
 #include <complex>
 
 #include "torch/lower/families.h"
+#include "torch/lower/ops/support.h"
 
 namespace ferry::torch {
 namespace {
@@ -62,6 +63,27 @@ Operand PadMode(Call& c, const Operand& x, const std::vector<Scalar>& amounts, c
   return x.is_complex() ? padded.AsComplex() : padded;
 }
 
+// Where one side is cut, places beyond an end take what is at that end of the whole axis, even if it was cut off.
+Operand PadReplicate(Call& c, Operand x, std::vector<Scalar> amounts) {
+  for (size_t i = 0; i + 1 < amounts.size() && i / 2 < x.rank(); i += 2) {
+    const int64_t axis = static_cast<int64_t>(x.rank()) - 1 - static_cast<int64_t>(i / 2);
+    const Dim size = x.dim(axis);
+    if (!amounts[i].is_known() || !amounts[i + 1].is_known() || !size.known() || *size.value == 0) continue;
+    const int64_t before = amounts[i].AsInt(), after = amounts[i + 1].AsInt();
+    if (std::min(before, after) >= 0 || std::max(before, after) <= 0) continue;
+    CheckAmounts(x, amounts);
+    const int64_t count = *size.value + before + after;
+    Require(count >= 0, "an axis of ", *size.value, " cannot be padded by ", before, " and ", after);
+    RequireFewPositions(static_cast<double>(count));
+    std::vector<int64_t> places(static_cast<size_t>(count));
+    for (int64_t j = 0; j < count; ++j)
+      places[static_cast<size_t>(j)] = std::clamp<int64_t>(j - before, 0, *size.value - 1);
+    x = c.b.Gather(x, c.b.Ints(places), axis);
+    amounts[i] = amounts[i + 1] = Scalar(0);
+  }
+  return PadMode(c, x, amounts, "edge");
+}
+
 // Negative amounts cut; then the end comes before the beginning and the other way round.
 Operand PadCircular(Call& c, Operand x, const std::vector<Scalar>& amounts) {
   CheckAmounts(x, amounts);
@@ -83,13 +105,13 @@ Result Pad(Call& c) {
   std::string mode = c.Text(2);
   if (mode == "constant") return PadConstant(c, x, c.Numbers(1), c.IsNone(3) ? Scalar(0) : c.Number(3));
   if (mode == "reflect") return PadMode(c, x, c.Numbers(1), "reflect");
-  if (mode == "replicate") return PadMode(c, x, c.Numbers(1), "edge");
+  if (mode == "replicate") return PadReplicate(c, x, c.Numbers(1));
   if (mode == "circular") return PadCircular(c, x, c.Numbers(1));
   c.Unsupported("the padding mode '", mode, "' is unknown");
 }
 Result ConstantPad(Call& c) { return PadConstant(c, c.Tensor(0), c.Numbers(1), c.Number(2)); }
 Result ReflectionPad(Call& c) { return PadMode(c, c.Tensor(0), c.Numbers(1), "reflect"); }
-Result ReplicationPad(Call& c) { return PadMode(c, c.Tensor(0), c.Numbers(1), "edge"); }
+Result ReplicationPad(Call& c) { return PadReplicate(c, c.Tensor(0), c.Numbers(1)); }
 Result CircularPad(Call& c) { return PadCircular(c, c.Tensor(0), c.Numbers(1)); }
 // 0 constant, 1 reflect, 2 replicate, 3 circular
 Result PadEnum(Call& c) {
@@ -97,7 +119,7 @@ Result PadEnum(Call& c) {
   switch (c.Int(2)) {
     case 0: return PadConstant(c, x, c.Numbers(1), c.IsNone(3) ? Scalar(0) : c.Number(3));
     case 1: return PadMode(c, x, c.Numbers(1), "reflect");
-    case 2: return PadMode(c, x, c.Numbers(1), "edge");
+    case 2: return PadReplicate(c, x, c.Numbers(1));
     case 3: return PadCircular(c, x, c.Numbers(1));
     default: c.Unsupported("the padding mode ", c.Int(2), " is unknown");
   }

@@ -46,6 +46,18 @@ Operand ResizeOf(Call& c, const Operand& x, const Resampling& r, const std::stri
   return c.b.Emit("Resize", {x, Operand(), c.b.Constant(Tensor::FromVector<float>(factors))}, attributes);
 }
 
+// PyTorch's antialiasing takes the distance between pixels from the corners and their places from the halves; ONNX has
+// both from the same.
+void RequireOneMeaning(Call& c, const Operand& x, const Resampling& r) {
+  if (!r.antialias || !r.align_corners) return;
+  for (size_t i = 0; i < r.sizes.size(); ++i) {
+    Dim from = x.dim(static_cast<int64_t>(x.rank() - r.sizes.size() + i));
+    bool same = from.known() && r.sizes[i].is_known() && r.sizes[i].AsInt() == *from.value;
+    if (!same)
+      c.Unsupported("antialiasing between corners, which ONNX defines in another way; set align_corners=False");
+  }
+}
+
 std::string ModeOf(Call& c) {
   std::string name = c.op_name();
   if (name.find("nearest") != std::string::npos) return "nearest";
@@ -83,6 +95,7 @@ Result UpsampleVec(Call& c) {
   // Between corners only the sizes matter, not the factors they came from.
   if (r.align_corners && r.sizes.empty()) r.sizes = ScaledSizes(c, c.Tensor(0), r.factors);
   r.antialias = c.op_name().ends_with("_aa");
+  RequireOneMeaning(c, c.Tensor(0), r);
   return ResizeOf(c, c.Tensor(0), r, ModeOf(c));
 }
 // The other forms: self, output_size, [align_corners,] a factor per axis, which only matters when it is not the
@@ -92,6 +105,7 @@ Result Upsample(Call& c) {
   Operand x = c.Tensor(0);
   Resampling r{.sizes = c.Numbers(1), .align_corners = !nearest && c.Bool(2)};
   r.antialias = c.op_name().ends_with("_aa");
+  RequireOneMeaning(c, x, r);
   size_t first = nearest ? 2 : 3;
   for (size_t i = 0; i < r.sizes.size(); ++i) {
     if (c.IsNone(first + i)) continue;

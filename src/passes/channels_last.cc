@@ -219,11 +219,20 @@ class ChannelsLast {
     return true;
   }
 
+  // An answer that is larger than what it is made from: turning the smaller image around is less work.
+  bool EndsLarger(const Node& node) const {
+    const SymbolicShape *from = ShapeOf(node.inputs[0]), *to = ShapeOf(node.outputs[0]);
+    if (!from || !to || from->size() != to->size() || !editor_.Readers(node.outputs[0]).empty()) return false;
+    for (size_t axis = 2; axis < to->size(); ++axis)
+      if (!(*from)[axis].known() || !(*to)[axis].known() || *(*to)[axis].value < *(*from)[axis].value) return false;
+    return true;
+  }
+
   // Sizes and scales stay in the order of the axes they speak of.
   bool ConvertResize(size_t index) {
     const Node node = editor_.node(index);
     size_t rank = RankOf(node.inputs[0]);
-    if (!IsImage(node.inputs[0], rank)) return false;
+    if (!IsImage(node.inputs[0], rank) || EndsLarger(node)) return false;
     std::vector<int64_t> axes = node.Ints("axes");
     if (!node.Has("axes"))
       for (size_t axis = 0; axis < rank; ++axis) axes.push_back(static_cast<int64_t>(axis));

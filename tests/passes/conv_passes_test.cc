@@ -147,6 +147,17 @@ TEST(ChannelsLast, TakesResizingAndTransposedConvolutionsAlong) {
   EXPECT_EQ(graph.nodes[2].Ints("axes"), (std::vector<int64_t>{0, 3, 1, 2}));
 }
 
+TEST(ChannelsLast, TurnsTheSmallerImageWhenResizingIsTheEnd) {
+  auto operators = [](float scale) {
+    Graph graph = MakeGraph({Conv("x", "c"), MakeNode("Resize", {"c", "", "scales"}, {"y"})}, {"y"},
+                            {MakeStored("scales", Tensor::FromVector<float>({1, 1, scale, scale}))});
+    EXPECT_TRUE(MoveChannelsLast(graph));
+    return Operators(graph);
+  };
+  EXPECT_EQ(operators(2), (Names{"Transpose", "ImageConv", "Transpose", "Resize"}));
+  EXPECT_EQ(operators(0.5f), (Names{"Transpose", "ImageConv", "Resize", "Transpose"}));
+}
+
 TEST(ChannelsLast, LeavesConvolutionsWithComputedWeights) {
   Graph graph = MakeGraph({MakeNode("Neg", {"w"}, {"v"}), MakeNode("Conv", {"x", "v"}, {"y"})}, {"y"});
   MoveChannelsLast(graph);

@@ -35,6 +35,13 @@ struct Int8Product {
   Int8Output out;
 };
 
+// Rows of A where they are: each is `count` runs of `length` bytes, the first one at at[row], each `stride` after the one
+// before. Nothing is made ready; `length` is a multiple of Int8Kernels::depth_unit.
+struct Int8Runs {
+  const uint8_t* const* at = nullptr;
+  int64_t count = 1, length = 0, stride = 0;
+};
+
 struct Int8Kernels {
   int64_t depth_unit;      // depths that lie side by side
   int64_t depth_multiple;  // the depth is padded to with zeros
@@ -47,6 +54,8 @@ struct Int8Kernels {
   // The same for any 16-bit integers on both sides, packed in the same order; sums wrap. Null where bytes are
   // multiplied so much faster that nobody should want it.
   void (*multiply_shorts)(const Int8Product& product);
+  // The same for unsigned bytes that lie apart (product.a is not used); null where bytes must be made ready.
+  void (*multiply_runs)(const Int8Product& product, const Int8Runs& runs);
   // The smallest and largest of the numbers and 0; NaN is passed over.
   void (*range)(const float* x, int64_t count, float* low, float* high);
   // y = saturate(round(x / scale) + zero) ^ flip, halves to even; NaN becomes 0 ^ flip.

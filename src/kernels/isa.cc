@@ -92,25 +92,46 @@ FERRY_CHOOSE_BEST(CountKernels)
 FERRY_CHOOSE_BEST(ElementwiseKernels)
 FERRY_CHOOSE_BEST(GemmKernels)
 FERRY_CHOOSE_BEST(ImageKernels)
-FERRY_CHOOSE_BEST(Int8ImageKernels)
 FERRY_CHOOSE_BEST(Int8WinogradTable)
 FERRY_CHOOSE_BEST(RowKernels)
 FERRY_CHOOSE(Bf16Kernels)
+FERRY_CHOOSE(Int8ImageKernels)
 FERRY_CHOOSE(Int8Kernels)
 
 #if defined(__x86_64__)
 namespace avx512 {
 extern const Bf16Kernels kBf16NativeKernels;
 extern const Int8Kernels kInt8VnniKernels;
+void Int8DepthwiseVnni(const Int8Depthwise& conv);
+}  // namespace avx512
+
+namespace {
+bool HasVnni() {
+  static const bool has = BestIsa() == Isa::kAvx512 && __builtin_cpu_supports("avx512vnni");
+  return has;
 }
+}  // namespace
 #endif
 
 const Int8Kernels& BestInt8Kernels() {
 #if defined(__x86_64__)
-  static const bool has_vnni = BestIsa() == Isa::kAvx512 && __builtin_cpu_supports("avx512vnni");
-  if (has_vnni) return avx512::kInt8VnniKernels;
+  if (HasVnni()) return avx512::kInt8VnniKernels;
 #endif
   return Int8KernelsOf(BestIsa());
+}
+
+const Int8ImageKernels& BestInt8ImageKernels() {
+#if defined(__x86_64__)
+  if (HasVnni()) {
+    static const Int8ImageKernels with_vnni = [] {
+      Int8ImageKernels kernels = avx512::kInt8ImageKernels;
+      kernels.depthwise = avx512::Int8DepthwiseVnni;
+      return kernels;
+    }();
+    return with_vnni;
+  }
+#endif
+  return Int8ImageKernelsOf(BestIsa());
 }
 
 const Bf16Kernels* NativeBf16Kernels() {

@@ -82,6 +82,44 @@ TEST(Int8Gemm, IsExactOnRandomShapes) {
   }
 }
 
+TEST(Int8Gemm, FindsRowsThatLieApart) {
+  const Int8Kernels& kernels = BestInt8Kernels();
+  if (!kernels.multiply_runs) GTEST_SKIP() << "this processor's kernels make rows ready";
+  std::mt19937 random(29);
+  for (int round = 0; round < 1000; ++round) {
+    const int64_t rows = 1 + random() % 60, columns = 1 + random() % 150;
+    Int8Runs runs;
+    runs.count = 1 + random() % 4;
+    runs.length = kernels.depth_unit * (1 + random() % 12);
+    runs.stride = runs.length + random() % 5;
+    const int64_t depth = runs.count * runs.length;
+    std::vector<uint8_t> image(static_cast<size_t>(runs.count * runs.stride + 500));
+    for (uint8_t& value : image) value = static_cast<uint8_t>(random());
+    std::vector<const uint8_t*> at(static_cast<size_t>(rows));
+    for (const uint8_t*& row : at) row = image.data() + random() % 500;
+    runs.at = at.data();
+    std::vector<int8_t> b(static_cast<size_t>(depth * columns)),
+        packed(static_cast<size_t>(PackedInt8Size(depth, columns)));
+    for (int64_t k = 0; k < depth; ++k)
+      for (int64_t n = 0; n < columns; ++n)
+        packed[static_cast<size_t>(PackedInt8Index(depth, k, n))] = b[static_cast<size_t>(k * columns + n)] =
+            static_cast<int8_t>(random());
+    std::vector<int32_t> c(static_cast<size_t>(rows * columns));
+    Int8Product product{nullptr, rows, depth, packed.data(), columns, {}};
+    product.out.c = c.data();
+    product.out.stride = columns;
+    kernels.multiply_runs(product, runs);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t n = 0; n < columns; ++n) {
+        int32_t sum = 0;
+        for (int64_t k = 0; k < depth; ++k)
+          sum += at[static_cast<size_t>(i)][k / runs.length * runs.stride + k % runs.length] *
+                 b[static_cast<size_t>(k * columns + n)];
+        ASSERT_EQ(c[static_cast<size_t>(i * columns + n)], sum) << rows << "×" << depth << "×" << columns;
+      }
+  }
+}
+
 TEST(Int8Gemm, ScalesItsSums) {
   std::mt19937 random(23);
   for (int round = 0; round < 1000; ++round) {

@@ -47,13 +47,31 @@ TEST(Int8Image, DepthwiseIsExact) {
     conv.out.stride = channels;
     conv.out.offset = offset.data();
     BestInt8ImageKernels().depthwise(conv);
+    // The same sums as bytes, signed or not.
+    std::vector<uint8_t> bytes(y.size());
+    std::vector<float> factor(offset.size()), shift(offset.size());
+    for (float& value : factor) value = static_cast<float>(1 + random() % 64) / 8192.0f;
+    for (float& value : shift) value = static_cast<float>(random() % 64) - 32.0f;
+    conv.out.kind = Int8Output::Kind::kBytes;
+    conv.out.c = bytes.data();
+    conv.out.factor = factor.data();
+    if (random() % 2) conv.out.shift = shift.data();
+    const bool is_signed = random() % 2;
+    conv.out.zero = is_signed ? -3 : 7, conv.out.low = is_signed ? -128 : 7, conv.out.high = is_signed ? 127 : 250;
+    BestInt8ImageKernels().depthwise(conv);
     for (int64_t pixel = 0; pixel < pixels; ++pixel)
       for (int64_t c = 0; c < channels; ++c) {
         int32_t sum = offset[static_cast<size_t>(c)];
         for (int64_t tap = 0; tap < taps; ++tap)
           sum += (pointers[static_cast<size_t>(pixel * taps + tap)][c] ^ conv.flip) *
                  weights[static_cast<size_t>(tap * channels + c)];
-        ASSERT_EQ(y[static_cast<size_t>(pixel * channels + c)], sum) << channels << " channels, " << pairs << " pairs";
+        const auto at = static_cast<size_t>(pixel * channels + c), channel = static_cast<size_t>(c);
+        ASSERT_EQ(y[at], sum) << channels << " channels, " << pairs << " pairs";
+        const float value = std::fma(static_cast<float>(sum), factor[channel], conv.out.shift ? shift[channel] : 0.0f);
+        const int level =
+            std::clamp(static_cast<int>(std::nearbyint(value)) + conv.out.zero, conv.out.low, conv.out.high);
+        ASSERT_EQ(is_signed ? static_cast<int8_t>(bytes[at]) : bytes[at], level)
+            << value << ", " << channels << " channels, " << pairs << " pairs";
       }
   }
 }

@@ -11,11 +11,12 @@ namespace ferry {
 namespace {
 
 // Rows [block.row, …) of `a` made ready.
-void* PrepareBlock(const uint8_t* a, uint8_t flip, const Int8Block& block, int64_t depth) {
+const void* PrepareBlock(const uint8_t* a, uint8_t flip, const Int8Block& block, int64_t depth) {
   const Int8Kernels& kernels = BestInt8Kernels();
   int64_t padded = PaddedDepth(depth);
-  void* ready = ReadyRows(block.rows, depth);
   const uint8_t* from = a + block.row * depth;
+  if (padded == depth && flip == 0 && kernels.element_bytes == 1) return from;
+  void* ready = ReadyRows(block.rows, depth);
   if (padded == depth) {
     kernels.prepare(from, flip, block.rows * depth, ready);
     return ready;

@@ -94,38 +94,40 @@ void TurnLines(const int8_t* lines, int64_t stride, int64_t padded, int8_t* pane
       }
 }
 
-// A line of the weights of all taps of each channel becomes one of all channels of each tap; `end` is behind all lines.
-void TurnTaps(const int8_t* line, int64_t channels, int64_t taps, const int8_t* end, int8_t* to) {
+// A line of the weights of all taps of each channel becomes one of all channels of each tap, `stride` from tap to tap;
+// `end` is behind all lines.
+void TurnTaps(const int8_t* line, int64_t channels, int64_t taps, const int8_t* end, int8_t* to, int64_t stride) {
   constexpr int64_t kSide = Zip::kSide;
   int64_t c = 0;
   for (; taps <= kSide && c + kSide <= channels && end - line >= (c + kSide - 1) * taps + kSide; c += kSide) {
     std::byte turned[kSide * kSide];
     Zip::Run(reinterpret_cast<const std::byte*>(line + c * taps), taps, turned, kSide);
-    for (int64_t tap = 0; tap < taps; ++tap) std::memcpy(to + tap * channels + c, turned + tap * kSide, kSide);
+    for (int64_t tap = 0; tap < taps; ++tap) std::memcpy(to + tap * stride + c, turned + tap * kSide, kSide);
   }
   for (; c < channels; ++c)
-    for (int64_t tap = 0; tap < taps; ++tap) to[tap * channels + c] = line[c * taps + tap];
+    for (int64_t tap = 0; tap < taps; ++tap) to[tap * stride + c] = line[c * taps + tap];
 }
 
-void FillFromLines(const int8_t* lines, const int8_t* end, int64_t depth, int64_t columns, int64_t taps, int8_t* panels,
-                   int32_t* sums) {
+// Lines of `taps` weights for each of `channels`; in panels there are `depth` / taps channels.
+void FillFromLines(const int8_t* lines, const int8_t* end, int64_t channels, int64_t depth, int64_t columns,
+                   int64_t taps, int8_t* panels, int32_t* sums) {
   constexpr int64_t kDepth = kBlockBytes;
-  const int64_t padded = PaddedDepth(depth), stride = (depth + kDepth - 1) / kDepth * kDepth;
+  const int64_t length = channels * taps, padded = PaddedDepth(depth), stride = (depth + kDepth - 1) / kDepth * kDepth;
   const auto turn = BestInt8Kernels().depth_unit == 2 ? TurnLines<uint16_t> : TurnLines<uint32_t>;
   const Int8ColumnSums column_sums(depth);
   std::vector<int8_t> copy(static_cast<size_t>(stride * kInt8PanelWidth));
   for (int64_t first = 0; first < columns; first += kInt8PanelWidth, panels += padded * kInt8PanelWidth) {
     const int64_t filled = std::min(kInt8PanelWidth, columns - first);
-    const int8_t* from = lines + first * depth;
-    if (taps == 1 && stride == depth && filled == kInt8PanelWidth) {
+    const int8_t* from = lines + first * length;
+    if (taps == 1 && stride == length && filled == kInt8PanelWidth) {
       turn(from, stride, padded, panels);
     } else {
       if (filled < kInt8PanelWidth) std::fill(copy.begin(), copy.end(), int8_t{0});
-      for (int64_t n = 0; n < filled; ++n, from += depth) {
+      for (int64_t n = 0; n < filled; ++n, from += length) {
         if (taps == 1)
-          std::copy_n(from, depth, copy.data() + n * stride);
+          std::copy_n(from, length, copy.data() + n * stride);
         else
-          TurnTaps(from, depth / taps, taps, end, copy.data() + n * stride);
+          TurnTaps(from, channels, taps, end, copy.data() + n * stride, depth / taps);
       }
       turn(copy.data(), stride, padded, panels);
     }
@@ -178,13 +180,16 @@ Int8Weights PackInt8Rows(const Tensor& weight, uint8_t flip, WeightCache& cache)
               });
 }
 
-Int8Weights PackInt8Lines(const Tensor& weight, int64_t groups, int64_t taps, WeightCache& cache) {
-  const int64_t columns = weight.dim(0) / groups, depth = weight.size() / weight.dim(0);
-  return Pack({groups, depth, columns, nullptr}, weight, Cat("8-bit lines of ", taps, " taps in ", groups, " groups"),
+Int8Weights PackInt8Lines(const Tensor& weight, int64_t groups, int64_t taps, WeightCache& cache,
+                          int64_t channel_unit) {
+  const int64_t columns = weight.dim(0) / groups, length = weight.size() / weight.dim(0), channels = length / taps;
+  const int64_t depth = (channels + channel_unit - 1) / channel_unit * channel_unit * taps;
+  return Pack({groups, depth, columns, nullptr}, weight,
+              Cat("8-bit lines of ", taps, " taps in ", groups, " groups", depth > length ? ", channels padded" : ""),
               cache, [=](int64_t group, int8_t* panels, int32_t* sums) {
                 const int8_t* lines = weight.Data<int8_t>();
-                FillFromLines(lines + group * columns * depth, lines + weight.size(), depth, columns, taps, panels,
-                              sums);
+                FillFromLines(lines + group * columns * length, lines + weight.size(), channels, depth, columns, taps,
+                              panels, sums);
               });
 }
 

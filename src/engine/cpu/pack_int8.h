@@ -20,8 +20,9 @@ struct Int8Weights {
 // A [depth × columns] matrix of bytes; every byte is changed by `flip`.
 Int8Weights PackInt8Rows(const Tensor& weight, uint8_t flip, WeightCache& cache);
 // One line of int8_t for each column of each group, which holds `taps` weights of every channel side by side; in panels
-// those of one tap are.
-Int8Weights PackInt8Lines(const Tensor& weight, int64_t groups, int64_t taps, WeightCache& cache);
+// those of one tap are, with zeros up to a multiple of `channel_unit` channels.
+Int8Weights PackInt8Lines(const Tensor& weight, int64_t groups, int64_t taps, WeightCache& cache,
+                          int64_t channel_unit = 1);
 
 // What tells packed 8-bit weights of one kind of processor from those of another; a part of their form's name.
 std::string Int8Order();

@@ -1,5 +1,6 @@
 // QuantizedImageConv: one channel to one channel directly, 3×3 by Winograd's algorithm where it pays
-// (quantized_winograd.cc), everything else as a product over rows made ready, window by window.
+// (quantized_winograd.cc), everything else as a product over windows: where they are (quantized_runs.cc), or over rows
+// made ready, window by window.
 #include "engine/cpu/quantized_conv.h"
 
 #include <algorithm>
@@ -274,6 +275,7 @@ std::unique_ptr<Algorithm> Choose(const KernelRequest& request, const Shape& sha
   }
   if (int64_t outputs = QuantizedWinogradOutputs(plan, weight))
     return MakeQuantizedWinograd(plan, weight, outputs, request.weights, finish);
+  if (FitsQuantizedRuns(plan)) return MakeQuantizedRuns(plan, weight, request.weights, finish);
   if (plan.channels_first && !MergesTaps(plan)) return nullptr;
   Int8Weights packed = PackInt8Lines(weight, conv.groups, conv.counts.taps, request.weights);
   return std::make_unique<ProductConv>(plan, finish(packed.packed), packed);

@@ -33,4 +33,10 @@ std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedWinograd(const ImageConvPla
                                                               int64_t outputs, WeightCache& cache,
                                                               MakeInt8Finish finish);
 
+
+// Windows multiplied where they are, without a copy of each: where kernels can, for one group and two axes.
+bool FitsQuantizedRuns(const ImageConvPlan& plan);
+std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedRuns(const ImageConvPlan& plan, const Tensor& weight,
+                                                          WeightCache& cache, MakeInt8Finish finish);
+
 }  // namespace ferry

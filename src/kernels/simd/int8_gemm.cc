@@ -255,7 +255,7 @@ void Fill(uint8_t value, int64_t count, void* to) {
 }  // namespace
 
 extern const Int8Kernels kInt8Kernels;
-const Int8Kernels kInt8Kernels = {kPair,    kUnit,           sizeof(int16_t), kTileRows,    Prepare,       Fill,
-                                  Multiply, kMultiplyShorts, Int8Range,       Int8Quantize, Int8Dequantize};
+const Int8Kernels kInt8Kernels = {kPair,    kUnit,           sizeof(int16_t), kTileRows, Prepare,      Fill,
+                                  Multiply, kMultiplyShorts, nullptr,         Int8Range, Int8Quantize, Int8Dequantize};
 
 }  // namespace ferry::FERRY_ISA

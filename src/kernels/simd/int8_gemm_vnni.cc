@@ -13,57 +13,151 @@ namespace {
 
 #define FERRY_VNNI __attribute__((target("avx512vnni")))
 
-constexpr int64_t kUnit = 4;
-constexpr int kTileRows = 12;
-constexpr int64_t kChunkDepth = 1024;
-using ByteTile = Tile<uint8_t>;
+constexpr int64_t kUnit = 4, kWidth = ferry::kInt8PanelWidth;
+// Six rows and four panels fill the registers with sums. A row's bytes are read once for all four, a panel's for all
+// six: fewer reads than multiplications, where one panel would take as many.
+constexpr int kTileRows = 6, kMostPanels = 4;
+// Sums of this many rows wait until they are finished together.
+constexpr int64_t kWaitingRows = 8 * kTileRows, kSumsStride = kMostPanels * kWidth;
 
 int64_t Padded(int64_t depth) { return (depth + kUnit - 1) / kUnit * kUnit; }
 
-template <int kRows>
-HWY_NOINLINE FERRY_VNNI void RunTiles(ByteTile tile, int64_t tiles) {
-  for (; tiles > 0; --tiles, tile.a += kRows * tile.a_stride, tile.sums += kRows * tile.sums_stride) {
-    __m512i sums[kRows];
-    HWY_UNROLL(12)
-    for (int i = 0; i < kRows; ++i)
-      sums[i] = tile.adds ? _mm512_loadu_si512(tile.sums + i * tile.sums_stride) : _mm512_setzero_si512();
-    const uint8_t* HWY_RESTRICT a = tile.a;
-    const auto* HWY_RESTRICT b = static_cast<const int8_t*>(tile.b);
-    const int64_t a_stride = tile.a_stride;
-    for (int64_t depth = 0; depth < tile.depths; depth += kUnit, a += kUnit, b += kUnit * ferry::kInt8PanelWidth) {
-      const __m512i columns = _mm512_loadu_si512(b);
-      HWY_UNROLL(12) for (int i = 0; i < kRows; ++i) {
-        int32_t four;
-        __builtin_memcpy(&four, a + i * a_stride, sizeof four);
-        sums[i] = _mm512_dpbusd_epi32(sums[i], _mm512_set1_epi32(four), columns);
+struct ByteTile {
+  const uint8_t* rows[kTileRows];
+  ferry::Int8Runs runs;
+  const int8_t* panel;
+  int64_t panel_bytes;
+  int32_t* sums;  // kSumsStride for each row
+};
+
+template <int kRows, int kPanels>
+HWY_NOINLINE FERRY_VNNI void RunTile(const ByteTile& tile) {
+  // With a single panel each sum would wait for the one before it, so that there are two of each.
+  constexpr int kChains = kPanels == 1 ? 2 : 1;
+  __m512i sums[kChains][kRows][kPanels];
+  for (auto& chain : sums)
+    for (auto& row : chain)
+      for (__m512i& sum : row) sum = _mm512_setzero_si512();
+  const int8_t* HWY_RESTRICT panel = tile.panel;
+  const uint8_t* rows[kRows];
+  for (int i = 0; i < kRows; ++i) rows[i] = tile.rows[i];
+  auto add_products = [&](int64_t depth, int chain) __attribute__((always_inline)) FERRY_VNNI {
+    __m512i columns[kPanels];
+    HWY_UNROLL(4) for (int p = 0; p < kPanels; ++p) columns[p] = _mm512_loadu_si512(panel + p * tile.panel_bytes);
+    panel += kUnit * kWidth;
+    HWY_UNROLL(6) for (int i = 0; i < kRows; ++i) {
+      int32_t four;
+      __builtin_memcpy(&four, rows[i] + depth, sizeof four);
+      const __m512i bytes = _mm512_set1_epi32(four);
+      HWY_UNROLL(4)
+      for (int p = 0; p < kPanels; ++p) sums[chain][i][p] = _mm512_dpbusd_epi32(sums[chain][i][p], bytes, columns[p]);
+    }
+  };
+  for (int64_t run = 0; run < tile.runs.count; ++run) {
+    int64_t depth = 0;
+    if constexpr (kChains == 2) {
+      for (; depth + 2 * kUnit <= tile.runs.length; depth += 2 * kUnit) {
+        add_products(depth, 0);
+        add_products(depth + kUnit, 1);
       }
     }
-    HWY_UNROLL(12) for (int i = 0; i < kRows; ++i) _mm512_storeu_si512(tile.sums + i * tile.sums_stride, sums[i]);
+    for (; depth < tile.runs.length; depth += kUnit) add_products(depth, 0);
+    for (int i = 0; i < kRows; ++i) rows[i] += tile.runs.stride;
+  }
+  HWY_UNROLL(6) for (int i = 0; i < kRows; ++i) {
+    HWY_UNROLL(4) for (int p = 0; p < kPanels; ++p) {
+      __m512i sum = sums[0][i][p];
+      if constexpr (kChains == 2) sum = _mm512_add_epi32(sum, sums[1][i][p]);
+      _mm512_store_si512(tile.sums + i * kSumsStride + p * kWidth, sum);
+    }
   }
 }
 
+template <int kPanels>
 void RunRows(int64_t rows, const ByteTile& tile) {
-  ForTiles<kTileRows>(rows, tile, [](int64_t most, const ByteTile& part, int64_t tiles) {
-    switch (most) {
-      case 1: return RunTiles<1>(part, tiles);
-      case 2: return RunTiles<2>(part, tiles);
-      case 3: return RunTiles<3>(part, tiles);
-      case 4: return RunTiles<4>(part, tiles);
-      case 5: return RunTiles<5>(part, tiles);
-      case 6: return RunTiles<6>(part, tiles);
-      default: return RunTiles<kTileRows>(part, tiles);
+  switch (rows) {
+    case 1: return RunTile<1, kPanels>(tile);
+    case 2: return RunTile<2, kPanels>(tile);
+    case 3: return RunTile<3, kPanels>(tile);
+    case 4: return RunTile<4, kPanels>(tile);
+    case 5: return RunTile<5, kPanels>(tile);
+    default: return RunTile<kTileRows, kPanels>(tile);
+  }
+}
+
+// What FinishRows makes of bytes, for four panels at once.
+void FinishBytes(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_t column, const int32_t* sums) {
+  const int32_t shifted = out.low < 0 || out.high < 0 ? 128 : 0;
+  const __m512 low = _mm512_set1_ps(static_cast<float>(out.low - out.zero)),
+               high = _mm512_set1_ps(static_cast<float>(out.high - out.zero));
+  const __m512i zero = _mm512_set1_epi32(out.zero + shifted), flip = _mm512_set1_epi8(static_cast<char>(shifted));
+  // Packing goes by blocks of 128 bits.
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  __m512i offset[kMostPanels];
+  __m512 factor[kMostPanels], shift[kMostPanels];
+  for (int p = 0; p < kMostPanels; ++p) {
+    offset[p] = out.offset ? _mm512_loadu_si512(out.offset + column + p * kWidth) : _mm512_setzero_si512();
+    factor[p] = _mm512_loadu_ps(out.factor + column + p * kWidth);
+    shift[p] = out.shift ? _mm512_loadu_ps(out.shift + column + p * kWidth) : _mm512_setzero_ps();
+  }
+  uint8_t* to = static_cast<uint8_t*>(out.c) + row * out.stride + column;
+  for (int64_t i = 0; i < rows; ++i, sums += kSumsStride, to += out.stride) {
+    __m512i levels[kMostPanels];
+    HWY_UNROLL(4) for (int p = 0; p < kMostPanels; ++p) {
+      const __m512i sum = _mm512_add_epi32(_mm512_load_si512(sums + p * kWidth), offset[p]);
+      const __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor[p], shift[p]);
+      levels[p] = _mm512_add_epi32(_mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(value, low), high)), zero);
     }
-  });
+    const __m512i bytes =
+        _mm512_packus_epi16(_mm512_packus_epi32(levels[0], levels[1]), _mm512_packus_epi32(levels[2], levels[3]));
+    _mm512_storeu_si512(to, _mm512_xor_si512(_mm512_permutexvar_epi32(order, bytes), flip));
+  }
+}
+
+void Finish(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_t column, int64_t columns,
+            const int32_t* sums) {
+  if (columns == kSumsStride && out.kind == ferry::Int8Output::Kind::kBytes && !out.row_term)
+    return FinishBytes(out, row, rows, column, sums);
+  for (int64_t n = 0; n < columns; n += kWidth)
+    FinishBlock(out, row, rows, column + n, columns - n < kWidth ? columns - n : kWidth, sums + n, kSumsStride);
+}
+
+// row_at(row) is where a row begins.
+template <class RowAt>
+HWY_INLINE void MultiplyRows(const ferry::Int8Product& product, const ferry::Int8Runs& runs, const RowAt& row_at) {
+  HWY_ALIGN int32_t sums[kWaitingRows * kSumsStride];
+  ByteTile tile{};
+  tile.runs = runs;
+  tile.panel_bytes = runs.count * runs.length * kWidth;
+  for (int64_t column = 0; column < product.columns;) {
+    const int64_t left = product.columns - column;
+    const int64_t panels = left > 3 * kWidth ? 4 : left > kWidth ? 2 : 1;
+    const auto run = panels == 4 ? RunRows<4> : panels == 2 ? RunRows<2> : RunRows<1>;
+    tile.panel = static_cast<const int8_t*>(product.packed) + column / kWidth * tile.panel_bytes;
+    for (int64_t first = 0; first < product.rows; first += kWaitingRows) {
+      const int64_t rows = product.rows - first < kWaitingRows ? product.rows - first : kWaitingRows;
+      // A last tile of one row would take as long as one of four.
+      const int64_t tiles = (rows + kTileRows - 1) / kTileRows;
+      for (int64_t i = 0; i < tiles; ++i) {
+        const int64_t begin = rows * i / tiles, count = rows * (i + 1) / tiles - begin;
+        for (int64_t r = 0; r < count; ++r) tile.rows[r] = row_at(first + begin + r);
+        tile.sums = sums + begin * kSumsStride;
+        run(count, tile);
+      }
+      Finish(product.out, first, rows, column, left < panels * kWidth ? left : panels * kWidth, sums);
+    }
+    column += panels * kWidth;
+  }
 }
 
 void Multiply(const ferry::Int8Product& product) {
-  ByteTile tile{};
-  tile.a_stride = Padded(product.depth);
-  auto as_it_is = [](const int8_t* panel, int64_t, const ByteTile&) { return panel; };
-  ForRowBlocks(product, [&](int64_t row, int64_t rows) {
-    for (int64_t column = 0; column < product.columns; column += ferry::kInt8PanelWidth)
-      MultiplyPanel<int8_t, kUnit>(product, kChunkDepth, row, rows, column, tile, as_it_is, RunRows);
-  });
+  const int64_t padded = Padded(product.depth);
+  const auto* a = static_cast<const uint8_t*>(product.a);
+  MultiplyRows(product, {nullptr, 1, padded, 0}, [=](int64_t row) { return a + row * padded; });
+}
+
+void MultiplyRuns(const ferry::Int8Product& product, const ferry::Int8Runs& runs) {
+  MultiplyRows(product, runs, [&](int64_t row) { return runs.at[row]; });
 }
 
 void Prepare(const uint8_t* from, uint8_t flip, int64_t count, void* to) {
@@ -80,8 +174,8 @@ void Fill(uint8_t value, int64_t count, void* to) { __builtin_memset(to, value, 
 }  // namespace
 
 extern const Int8Kernels kInt8VnniKernels;
-const Int8Kernels kInt8VnniKernels = {kUnit,    kUnit,   1,         kTileRows,    Prepare,       Fill,
-                                      Multiply, nullptr, Int8Range, Int8Quantize, Int8Dequantize};
+const Int8Kernels kInt8VnniKernels = {kUnit,   kUnit,        1,         kTileRows,    Prepare,       Fill, Multiply,
+                                      nullptr, MultiplyRuns, Int8Range, Int8Quantize, Int8Dequantize};
 
 }  // namespace ferry::FERRY_ISA
 

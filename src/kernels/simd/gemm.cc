@@ -8,9 +8,9 @@ namespace {
 // A tile of kRows × (kVectors · kLanes) of C stays in registers for the whole depth.
 constexpr int kPanelVectors = static_cast<int>(ferry::kPanelWidth / kLanes);
 constexpr int kTileVectors = 2;
-constexpr int kTileRows = kRegisters == 32 ? 14 : 6;
+constexpr int kTileRows = HWY_TARGET == HWY_SCALAR ? 2 : kRegisters == 32 ? 14 : 6;
 // Tiles of a single vector have registers for more rows, which hide the latency of additions.
-constexpr int kNarrowTileRows = kTileRows < 8 ? 8 : kTileRows;
+constexpr int kNarrowTileRows = kTileRows == 6 ? 8 : kTileRows;
 // Half a panel at the end goes together with the panel before it where that is one tile.
 constexpr int kEndVectors = kPanelVectors == kTileVectors ? 3 : 0, kEndRows = 4;
 
@@ -217,16 +217,18 @@ HWY_NOINLINE void RunTile(Tile& tile) {
 
 template <int kVectors>
 void RunRows(int rows, Tile& tile) {
-  switch (rows) {
-    case 1: return RunTile<1, kVectors>(tile);
-    case 2: return RunTile<2, kVectors>(tile);
-    case 3: return RunTile<3, kVectors>(tile);
-    case 4: return RunTile<4, kVectors>(tile);
-    case 5: return RunTile<5, kVectors>(tile);
-    case 6: return RunTile<6, kVectors>(tile);
-    default: break;
+  if (rows == 1) return RunTile<1, kVectors>(tile);
+  if (rows == 2) return RunTile<2, kVectors>(tile);
+  if constexpr (kTileRows >= 6) {
+    switch (rows) {
+      case 3: return RunTile<3, kVectors>(tile);
+      case 4: return RunTile<4, kVectors>(tile);
+      case 5: return RunTile<5, kVectors>(tile);
+      case 6: return RunTile<6, kVectors>(tile);
+      default: break;
+    }
   }
-  if constexpr (kTileRows > 6 || kVectors == 1) {
+  if constexpr ((kVectors == 1 ? kNarrowTileRows : kTileRows) > 6) {
     if (rows == 7) return RunTile<7, kVectors>(tile);
     if (rows == 8) return RunTile<8, kVectors>(tile);
   }

@@ -10,6 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if HWY_TARGET == HWY_SCALAR
+// It is there to be small and right: loops stay loops.
+#undef HWY_UNROLL
+#define HWY_UNROLL(factor)
+#endif
+
 #ifndef FERRY_ISA
 #error "compile through cmake/kernels.cmake"
 #endif

@@ -167,6 +167,7 @@ class Folding {
     std::vector<float> bias;  // per column; empty: none
     int64_t columns;
     Node made;
+    std::vector<int32_t> whole_bias = {};  // the same in steps of the sums, where it was written so
   };
 
   std::optional<size_t> RankOf(const std::string& value) const {
@@ -200,7 +201,23 @@ class Folding {
     if (!addend_rank || *addend_rank > 2 || (*addend_rank == 2 && !IsRow(addend))) return std::nullopt;
     if (values->size() == 1) values->resize(static_cast<size_t>(product.columns), values->front());
     product.bias = std::move(*values);
+    product.whole_bias = WholeBias(product, addend);
     return product;
+  }
+
+  // A bias that quantizers wrote as integers of the scale that the sums have belongs to the sums.
+  std::vector<int32_t> WholeBias(const Product& product, const std::string& addend) const {
+    const Node* node = MadeBy(editor_, addend, "DequantizeLinear");
+    const Tensor* levels = node ? editor_.Constant(node->inputs[0]) : nullptr;
+    if (!levels || levels->dtype() != DType::kInt32 || levels->size() != product.columns) return {};
+    auto whole = levels->Span<int32_t>();
+    for (size_t i = 0; i < whole.size(); ++i) {
+      const float of_sums = product.x.how.scale * product.w.scale(static_cast<int64_t>(i));
+      const float value = static_cast<float>(whole[i]) * of_sums;
+      // What differs by a rounding is the same number; a zero point, or a scale of another kind, is not.
+      if (!(std::abs(value - product.bias[i]) <= 2e-7f * std::abs(value))) return {};
+    }
+    return {whole.begin(), whole.end()};
   }
 
   bool IsRow(const std::string& value) const {
@@ -212,9 +229,9 @@ class Folding {
   bool Complete(Product& product, float y_scale) {
     std::vector<float> factor(static_cast<size_t>(product.columns)), shift = product.bias;
     for (size_t i = 0; i < factor.size(); ++i) {
-      double exact =
-          static_cast<double>(product.x.how.scale) * static_cast<double>(product.w.scale(static_cast<int64_t>(i)));
-      factor[i] = static_cast<float>(exact / static_cast<double>(y_scale));
+      // In this order, rounded after each step, as other runtimes do: what lies between two levels falls to the same
+      // side.
+      factor[i] = product.x.how.scale * product.w.scale(static_cast<int64_t>(i)) / y_scale;
       if (!std::isfinite(factor[i])) return false;
     }
     for (float& value : shift) {
@@ -226,7 +243,10 @@ class Folding {
     std::string weight =
         product.w.name.empty() ? editor_.AddConstant(hint + "_weight", product.w.values) : product.w.name;
     made.inputs = {product.x.bytes, weight, editor_.AddConstant(hint + "_factor", Tensor::FromVector(factor))};
-    if (!shift.empty()) made.inputs.push_back(editor_.AddConstant(hint + "_shift", Tensor::FromVector(shift)));
+    if (!product.whole_bias.empty())
+      made.inputs.push_back(editor_.AddConstant(hint + "_bias", Tensor::FromVector(product.whole_bias)));
+    else if (!shift.empty())
+      made.inputs.push_back(editor_.AddConstant(hint + "_shift", Tensor::FromVector(shift)));
     return true;
   }
 

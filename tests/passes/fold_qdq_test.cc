@@ -55,6 +55,29 @@ TEST(FoldQdq, BiasBehindDequantizeLinear) {
   EXPECT_EQ(Count(graph, "Gemm"), 0);
 }
 
+// Integers of the sums' own scale are added to the sums, others become floats.
+TEST(FoldQdq, BiasOfTheSumsScaleStaysWhole) {
+  for (bool of_sums : {true, false}) {
+    QdqBuilder b(4);
+    const float x_scale = 2.0f / 255, w_scale = 0.01f, scale = of_sums ? x_scale * w_scale : 0.0001f;
+    std::string x = b.Pair("x", x_scale, kU, 128);
+    std::string w = b.Add("DequantizeLinear", {b.Constant(Tensor::FromVector(std::vector<int8_t>{5, -7, 127}, {1, 3})),
+                                               b.Constant(Tensor::Scalar(w_scale))});
+    std::string bias = b.Add("DequantizeLinear", {b.Constant(Tensor::FromVector(std::vector<int32_t>{900})),
+                                                  b.Constant(Tensor::Scalar(scale))});
+    std::string y = b.Pair(b.Add("Gemm", {x, w, bias}, {Attribute("transB", int64_t{1})}), 0.02f, kU, 120);
+    b.nodes.push_back(MakeNode("Identity", {y}, {"y"}));
+    Model model = b.Finish({MakeInfo("x", kF, {Dim(4), Dim(3)})}, {MakeInfo("y")});
+    Graph graph = HoldQuantized(model, Image(b, {4, 3}), 0.02f);
+    auto product = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                [](const Node& node) { return node.op_type == "QuantizedMatMul"; });
+    ASSERT_NE(product, graph.nodes.end());
+    const StoredTensor* added = graph.FindInitializer(product->inputs[3]);
+    ASSERT_TRUE(added);
+    EXPECT_EQ(added->tensor.dtype(), of_sums ? DType::kInt32 : kF);
+  }
+}
+
 TEST(FoldQdq, MatMulWithAddedBiasAndWithoutQuantizedResult) {
   QdqBuilder b(5);
   std::string x = b.Pair("x", 2.0f / 255, kU, 128);

@@ -102,6 +102,7 @@ struct Session::Shared {
   std::unique_ptr<Tuner> tuner;
   KernelPolicy policy;
 
+  std::atomic<bool> has_run = false;
   std::mutex mutex;
   std::list<std::pair<std::string, std::shared_ptr<const Program>>> programs;  // most recently used first
 
@@ -116,6 +117,7 @@ struct Session::Shared {
     for (const StoredTensor& initializer : graph.initializers) has_default.insert(initializer.name);
     for (const ValueInfo& input : model.graph.inputs)
       (has_default.count(input.name) ? overridable : inputs).push_back(input);
+    if (options.cache_folder.empty()) weights.Defer();
     if (options.optimize) {
       fast_graph = CopyDeep(graph);
       Optimize(fast_graph);
@@ -416,6 +418,7 @@ std::vector<Value> Session::Run(std::span<const NamedValue> inputs, std::span<co
       program && state_->options.free_dimensions.empty()) {
     std::vector<Value> values(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) values[last_call.place(i)] = inputs[i].second;
+    shared.weights.KeepAll(services.pool);
     return RunTimed(*program, values, services, extras);
   }
   std::vector<const NamedValue*> given;
@@ -442,6 +445,7 @@ std::vector<Value> Session::Run(std::span<const NamedValue> inputs, std::span<co
   }
   std::vector<std::string> results(outputs.begin(), outputs.end());
   if (results.empty()) results = NamesOf(shared.model.graph.outputs);
+  if (shared.has_run.exchange(true)) shared.weights.KeepAll(services.pool);
   std::shared_ptr<const Program> program = shared.ProgramFor(given, results, services.pool);
 
   last_call.Remember(shared.number, inputs, outputs, given, program);

@@ -23,32 +23,68 @@ std::string StateIn(const std::string& key) { return key[0] == '#' ? "#" : key.s
 
 }  // namespace
 
-std::shared_ptr<const Tensor> WeightCache::GetTensor(const Tensor& weight, const std::string& form, DType dtype,
-                                                     int64_t count, Fill fill) {
+std::shared_ptr<WeightCache::Order> WeightCache::OrderFor(const Tensor& weight, const std::string& form, DType dtype,
+                                                          int64_t count, Fill fill) {
   std::string key = KeyInMemory(weight, form);
-  std::shared_ptr<Order> order;
+  std::lock_guard lock(mutex_);
+  Entry& entry = made_[key];
+  if (!entry.order) {
+    entry.order = std::make_shared<Order>();
+    entry.order->weight = weight;
+    entry.order->form = form;
+    entry.order->dtype = dtype;
+    entry.order->count = count;
+    entry.order->fill = std::move(fill);
+    entry.order->made = std::make_shared<Tensor>();
+    entry.weight = weight;
+    entry.held = entry.order->made;
+  }
+  return entry.order;
+}
+
+// Now, or with the others of this thread's team.
+void WeightCache::Obtain(const std::shared_ptr<Order>& order) {
   {
     std::lock_guard lock(mutex_);
-    Entry& entry = made_[key];
-    if (!entry.order) {
-      entry.order = std::make_shared<Order>();
-      entry.order->weight = weight;
-      entry.order->form = form;
-      entry.order->dtype = dtype;
-      entry.order->count = count;
-      entry.order->fill = std::move(fill);
-      entry.order->made = std::make_shared<Tensor>();
-      entry.weight = weight;
-      entry.held = entry.order->made;
-    }
-    order = entry.order;
-    if (collecting_ == std::this_thread::get_id()) {
-      waiting_.push_back(order);
-      return order->made;
-    }
+    if (collecting_ == std::this_thread::get_id()) return waiting_.push_back(order);
   }
   Carry(*order);
+}
+
+std::shared_ptr<const Tensor> WeightCache::GetTensor(const Tensor& weight, const std::string& form, DType dtype,
+                                                     int64_t count, Fill fill) {
+  std::shared_ptr<Order> order = OrderFor(weight, form, dtype, count, std::move(fill));
+  Obtain(order);
   return order->made;
+}
+
+WeightCache::Later WeightCache::GetLater(const Tensor& weight, const std::string& form, DType dtype, int64_t count,
+                                         Fill fill, bool at_once) {
+  std::shared_ptr<Order> order = OrderFor(weight, form, dtype, count, std::move(fill));
+  if (std::lock_guard lock(mutex_); deferring_ && !at_once) {
+    deferred_.push_back(order);
+    return {*this, std::move(order)};
+  }
+  Obtain(order);
+  return {*this, std::move(order)};
+}
+
+const Tensor* WeightCache::Later::Wait() const {
+  cache_->Carry(*order_);
+  return &*order_->made;
+}
+
+void WeightCache::KeepAll(ThreadPool* pool) {
+  if (!deferring_.load(std::memory_order_relaxed)) return;
+  std::vector<std::shared_ptr<Order>> orders;
+  {
+    std::lock_guard lock(mutex_);
+    deferring_ = false;
+    orders.swap(deferred_);
+  }
+  // Each is mapped again while it is packed, so that few are in memory twice.
+  for (const auto& order : orders) DropPages(order->weight.raw(), order->weight.bytes());
+  CarryAll(std::move(orders), pool);
 }
 
 void WeightCache::WhenMade(std::function<void()> then) {
@@ -65,6 +101,20 @@ void WeightCache::Carry(Order& order) {
   Make(order);
   order.fill = nullptr;
   order.done = true;
+}
+
+void WeightCache::CarryAll(std::vector<std::shared_ptr<Order>> orders, ThreadPool* pool) {
+  // The largest first, so that no thread is left with one at the end; else in the order of the file, mostly.
+  std::stable_partition(orders.begin(), orders.end(),
+                        [](const auto& order) { return order->weight.bytes() >= kLarge; });
+  auto carry = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) Carry(*orders[static_cast<size_t>(i)]);
+  };
+  const auto count = static_cast<int64_t>(orders.size());
+  if (pool)
+    pool->ParallelFor(count, 1, carry);
+  else
+    carry(0, count);
 }
 
 void WeightCache::Make(Order& order) {
@@ -104,17 +154,7 @@ void WeightCache::Team::Finish(ThreadPool* pool) {
     orders.swap(cache_.waiting_);
     afterwards.swap(cache_.afterwards_);
   }
-  // The largest first, so that no thread is left with one at the end; else in the order of the file, mostly.
-  std::stable_partition(orders.begin(), orders.end(),
-                        [](const auto& order) { return order->weight.bytes() >= kLarge; });
-  auto carry = [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) cache_.Carry(*orders[static_cast<size_t>(i)]);
-  };
-  const auto count = static_cast<int64_t>(orders.size());
-  if (pool)
-    pool->ParallelFor(count, 1, carry);
-  else
-    carry(0, count);
+  cache_.CarryAll(std::move(orders), pool);
   for (const auto& then : afterwards) then();
 }
 

@@ -3,6 +3,7 @@
 // it.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -22,6 +23,8 @@ namespace ferry {
 inline constexpr int kPackingVersion = 1;
 
 class WeightCache {
+  struct Order;
+
  public:
   // `form` says what is made of the weight and with which parameters.
   template <class T, class Make>
@@ -38,6 +41,32 @@ class WeightCache {
   using Fill = std::function<void(Tensor&)>;
   std::shared_ptr<const Tensor> GetTensor(const Tensor& weight, const std::string& form, DType dtype, int64_t count,
                                           Fill fill);
+
+  // A tensor that may not be there yet.
+  class Later {
+   public:
+    // Null for whoever asks first, who does without; whoever asks again waits for it.
+    const Tensor* Find() const {
+      if (order_->done.load(std::memory_order_acquire)) return &*order_->made;
+      return order_->asked.exchange(true) ? Wait() : nullptr;
+    }
+
+   private:
+    friend WeightCache;
+    Later(WeightCache& cache, std::shared_ptr<Order> order) : cache_(&cache), order_(std::move(order)) {}
+    const Tensor* Wait() const;
+    WeightCache* cache_;
+    std::shared_ptr<Order> order_;
+  };
+  // The same for kernels that can do without what is kept, which takes a process that runs a model once longer to write
+  // than to use: after Defer it is made when it is needed again. `at_once`: it is never done without.
+  Later GetLater(const Tensor& weight, const std::string& form, DType dtype, int64_t count, Fill fill,
+                 bool at_once = false);
+  // Before the first order, where there is no file.
+  void Defer() { deferring_ = true; }
+  // Ends that: what was done without so far is made by all threads of the pool (null: by this one).
+  void KeepAll(ThreadPool* pool);
+
   // Calls `then` when all that this thread has asked for is there: now, or once its team is done.
   void WhenMade(std::function<void()> then);
 
@@ -70,14 +99,18 @@ class WeightCache {
     Fill fill;
     std::shared_ptr<Tensor> made;
     std::mutex mutex;  // held while it is made; not a once_flag, which thread sanitizers do not see fail
-    bool done = false;
+    std::atomic<bool> done = false;
+    std::atomic<bool> asked = false;
   };
   struct Entry {
     Tensor weight;  // kept, so that its address stands for it alone
     std::shared_ptr<const void> held;
     std::shared_ptr<Order> order;  // null for what was made at once
   };
+  std::shared_ptr<Order> OrderFor(const Tensor& weight, const std::string& form, DType dtype, int64_t count, Fill fill);
+  void Obtain(const std::shared_ptr<Order>& order);
   void Carry(Order& order);
+  void CarryAll(std::vector<std::shared_ptr<Order>> orders, ThreadPool* pool);
   void Make(Order& order);
   static std::string KeyInMemory(const Tensor& weight, const std::string& form) {
     return Cat(form, "@", reinterpret_cast<uintptr_t>(weight.raw()), weight.shape());
@@ -90,6 +123,8 @@ class WeightCache {
   std::thread::id collecting_;  // the thread whose orders wait for its team
   std::vector<std::shared_ptr<Order>> waiting_;
   std::vector<std::function<void()>> afterwards_;
+  std::atomic<bool> deferring_ = false;
+  std::vector<std::shared_ptr<Order>> deferred_;
 
   std::string path_, about_;  // empty: no file; set before the first order
   std::shared_ptr<WeightFile> file_;

@@ -85,6 +85,34 @@ TEST(WeightCache, OthersDoNotWaitForATeam) {
   EXPECT_EQ(calls, 1);
 }
 
+TEST(WeightCache, MakesLaterWhatIsNeededAgain) {
+  for (int threads : {1, 3}) {
+    WeightCache cache;
+    ThreadPool pool(threads);
+    std::atomic<int> calls{0};
+    Doubler doubler{calls};
+    const Tensor a = Weight(1), b = Weight(2), c = Weight(3), d = Weight(4);
+    auto later = [&](const Tensor& weight, bool at_once = false) {
+      return cache.GetLater(weight, "double", DType::kFloat, 1000, doubler.Of(weight), at_once);
+    };
+    EXPECT_TRUE(IsDouble(*later(a).Find(), a)) << "nothing is deferred yet";
+    cache.Defer();
+    EXPECT_TRUE(IsDouble(*later(a).Find(), a)) << "it is there";
+    EXPECT_TRUE(IsDouble(*later(b, true).Find(), b));
+    EXPECT_EQ(calls, 2);
+    auto needed_twice = later(c), needed_once = later(d);
+    EXPECT_EQ(needed_twice.Find(), nullptr);
+    EXPECT_EQ(needed_once.Find(), nullptr);
+    EXPECT_EQ(calls, 2);
+    EXPECT_TRUE(IsDouble(*needed_twice.Find(), c));
+    EXPECT_EQ(calls, 3);
+    cache.KeepAll(threads > 1 ? &pool : nullptr);
+    EXPECT_EQ(calls, 4);
+    EXPECT_TRUE(IsDouble(*needed_once.Find(), d));
+    EXPECT_TRUE(IsDouble(*later(Weight(5)).Find(), Weight(5))) << "nothing is deferred any more";
+  }
+}
+
 TEST(WeightCache, TriesAgainAfterAFailure) {
   WeightCache cache;
   Tensor weight = Weight(1);

@@ -33,8 +33,12 @@ struct LiveTaps {
 
 // A part of the taps whose weights are packed together: few enough for a panel to stay in the second-level cache.
 struct TapChunk {
-  int64_t first, count;  // taps
-  int64_t offset;        // of the packed weights
+  int64_t first, count;
+
+  // Where it begins in the panels of `columns` of a convolution's features.
+  int64_t Offset(const ConvPlan& conv, int64_t columns) const {
+    return PackedSize(first * conv.group_channels, columns);
+  }
 };
 
 std::vector<TapChunk> CutTaps(const ConvPlan& conv, bool whole) {
@@ -44,7 +48,7 @@ std::vector<TapChunk> CutTaps(const ConvPlan& conv, bool whole) {
   std::vector<TapChunk> chunks;
   for (int64_t i = 0; i < count; ++i) {
     int64_t first = conv.counts.taps * i / count, last = conv.counts.taps * (i + 1) / count;
-    chunks.push_back({first, last - first, PackedSize(first * conv.group_channels, conv.features)});
+    chunks.push_back({first, last - first});
   }
   return chunks;
 }
@@ -79,27 +83,35 @@ class PanelMaker {
   std::vector<float> turned_;
 };
 
-// Panels of B[k = tap · channels + c, n = feature]. `taps` are the places of the plan's taps in the weights.
-// Groups and merged taps are read at once.
-void PackWeights(const Tensor& weight, const ConvPlan& conv, const std::vector<int64_t>& taps,
-                 const std::vector<TapChunk>& chunks, float* panels) {
-  int64_t all_taps = weight.shape().CountBetween(2, weight.rank()), line = conv.group_channels * all_taps;
-  int64_t size = PackedSize(conv.depth(), conv.group_features);
-  PanelMaker maker(conv, taps, all_taps);
-  for (int64_t group = 0; group < conv.groups; ++group) {
-    const float* from = weight.Data<float>() + group * conv.group_features * line;
-    float* to = panels + group * size;
-    for (int64_t n = 0; n < conv.group_features; n += kPanelWidth)
+// What panels are made of: B[k = tap · channels + c, n = feature]. `taps` are the places of the plan's taps in the
+// weights.
+struct Filters {
+  // Features [first, first + count) of one group. Groups and merged taps are read at once.
+  void Pack(const ConvPlan& conv, int64_t first, int64_t count, float* panels) const {
+    const int64_t all_taps = weight.shape().CountBetween(2, weight.rank()), line = conv.group_channels * all_taps;
+    const float* from = weight.Data<float>() + first * line;
+    PanelMaker maker(conv, taps, all_taps);
+    for (int64_t n = 0; n < count; n += kPanelWidth)
       for (const TapChunk& chunk : chunks)
-        maker.Make(from + n * line, std::min(kPanelWidth, conv.group_features - n), chunk,
-                   to + chunk.offset + chunk.count * conv.group_channels * n);
+        maker.Make(from + n * line, std::min(kPanelWidth, count - n), chunk,
+                   panels + chunk.Offset(conv, count) + chunk.count * conv.group_channels * n);
   }
-}
+
+  void PackGroups(const ConvPlan& conv, float* panels) const {
+    const int64_t size = PackedSize(conv.depth(), conv.group_features);
+    for (int64_t group = 0; group < conv.groups; ++group)
+      Pack(conv, group * conv.group_features, conv.group_features, panels + group * size);
+  }
+
+  Tensor weight;
+  std::vector<int64_t> taps;
+  std::vector<TapChunk> chunks;
+};
 
 // The same in one chunk, as bfloat16.
 void PackBf16Weights(const Tensor& weight, const ConvPlan& conv, const std::vector<int64_t>& taps, uint16_t* panels) {
   int64_t all_taps = weight.shape().CountBetween(2, weight.rank()), line = conv.group_channels * all_taps;
-  const TapChunk whole{0, conv.counts.taps, 0};
+  const TapChunk whole{0, conv.counts.taps};
   PanelMaker maker(conv, taps, all_taps);
   std::vector<float> panel(static_cast<size_t>(conv.depth() * kPanelWidth));
   for (int64_t group = 0; group < conv.groups; ++group) {
@@ -157,6 +169,14 @@ struct PaddedImage {
   int64_t size[3];
 };
 
+// Whether the panels of a float product may be made on the way: once, or twice where that is soon done.
+bool PacksOnTheWay(const ImageConvPlan& plan) {
+  constexpr int64_t kFewRows = 256;
+  const ConvPlan& conv = plan.conv;
+  return conv.groups == 1 && !MergesTaps(plan) &&
+         (conv.counts.taps == 1 || conv.batch * conv.counts.output <= kFewRows);
+}
+
 // Walks over the output pixels of all images in order, without a division for each.
 struct PixelWalk {
   PixelWalk(const ImageConvPlan& plan, int64_t row) : axes(plan.axes) {
@@ -182,10 +202,9 @@ struct PixelWalk {
 
 class GemmConv final : public ConvAlgorithm {
  public:
-  GemmConv(std::shared_ptr<const Tensor> panels, std::vector<TapChunk> chunks, ImageConvPlan plan,
-           const Bf16Kernels* bf16_kernels)
+  GemmConv(WeightCache::Later panels, Filters filters, ImageConvPlan plan, const Bf16Kernels* bf16_kernels)
       : panels_(std::move(panels)),
-        chunks_(std::move(chunks)),
+        filters_(std::move(filters)),
         plan_(std::move(plan)),
         zeros_(static_cast<size_t>(plan_.conv.channels)),
         kernels_(BestGemmKernels()),
@@ -193,13 +212,11 @@ class GemmConv final : public ConvAlgorithm {
 
   void Run(const ConvCall& given) const override {
     ConvCall call{given.context, plan_, given.x, given.bias, given.residual, given.y, given.activation};
-    if (MergesTaps(call.plan)) return RunMerged(call);
-    bool plain = !bf16_kernels_ && call.plan.conv.groups == 1 && call.plan.conv.is_pointwise();
+    const Tensor* kept = panels_.Find();
+    if (!kept) return RunOnTheWay(call);
+    if (MergesTaps(call.plan)) return RunMerged(call, kept->raw());
     ForBlocks(call, 0, call.plan.conv.batch * call.plan.conv.counts.output, [&](const Block& block) {
-      if (plain)
-        RunPlain(call, block);
-      else
-        RunGathered(call, block);
+      RunBlock(call, block, {kept->raw(), 0, call.plan.conv.features});
     });
   }
 
@@ -208,6 +225,39 @@ class GemmConv final : public ConvAlgorithm {
     int64_t row, rows;
     int64_t first, last;  // panels of columns; groups when there are several
   };
+  // The packed weights of some columns.
+  struct Panels {
+    const std::byte* begin;
+    int64_t first, columns;
+  };
+
+  void RunBlock(const ConvCall& call, const Block& block, const Panels& panels) const {
+    if (!bf16_kernels_ && call.plan.conv.groups == 1 && call.plan.conv.is_pointwise())
+      RunPlain(call, block, panels);
+    else
+      RunGathered(call, block, panels);
+  }
+
+  // Threads share the columns, so that each packs its own, and the rows where there are too few of those.
+  void RunOnTheWay(const ConvCall& call) const {
+    const ConvPlan& conv = call.plan.conv;
+    const int64_t rows = conv.batch * conv.counts.output, units = (conv.features + kPanelWidth - 1) / kPanelWidth;
+    const int64_t parts = std::min<int64_t>(units, call.threads()), row_parts = call.threads() / parts;
+    call.context.ParallelFor(parts * row_parts, 1, [&](int64_t begin, int64_t end) {
+      const int64_t width = std::min(PanelsOnTheWay(conv.depth()), (units + parts - 1) / parts);
+      float* packed = ThreadScratch<float>(ScratchUse::kPanels, PackedSize(conv.depth(), width * kPanelWidth));
+      for (int64_t item = begin; item < end; ++item) {
+        const int64_t part = item % parts, row_part = item / parts, row = rows * row_part / row_parts;
+        const int64_t last = units * (part + 1) / parts;
+        for (int64_t first = units * part / parts; first < last; first += width) {
+          const Block block{row, rows * (row_part + 1) / row_parts - row, first, std::min(last, first + width)};
+          const Columns columns = ColumnsOf(conv, block);
+          filters_.Pack(conv, columns.first, columns.count, packed);
+          RunBlock(call, block, {reinterpret_cast<const std::byte*>(packed), columns.first, columns.count});
+        }
+      }
+    });
+  }
 
   // Cuts rows, and where they are few, columns too. Results do not depend on the cuts.
   template <class Body>
@@ -261,32 +311,31 @@ class GemmConv final : public ConvAlgorithm {
     return epilogue;
   }
 
-  const float* Panels() const { return panels_->Data<float>(); }
   int64_t best_rows() const { return bf16_kernels_ ? bf16_kernels_->best_rows : kernels_.best_rows; }
   // Elements of a column in its panel.
   int64_t PanelDepth(int64_t depth) const { return bf16_kernels_ ? PackedBf16Size(depth, 1) / kPanelWidth : depth; }
 
   // With what begins `offset` elements into the panels.
-  void Multiply(GatheredGemm& gemm, int64_t offset) const {
+  void Multiply(GatheredGemm& gemm, const Panels& panels, int64_t offset) const {
     if (bf16_kernels_) {
       auto* scratch = ThreadScratch<std::byte>(ScratchUse::kBf16Rows, kBf16Scratch);
-      return bf16_kernels_->gathered(gemm, &panels_->Data<BFloat16>()->bits + offset, scratch);
+      return bf16_kernels_->gathered(gemm, reinterpret_cast<const uint16_t*>(panels.begin) + offset, scratch);
     }
-    gemm.packed = Panels() + offset;
+    gemm.packed = reinterpret_cast<const float*>(panels.begin) + offset;
     kernels_.gathered(gemm);
   }
 
-  void RunPlain(const ConvCall& call, const Block& block) const {
+  void RunPlain(const ConvCall& call, const Block& block, const Panels& panels) const {
     const ConvPlan& conv = call.plan.conv;
     Columns columns = ColumnsOf(conv, block);
     kernels_.plain(call.x + block.row * conv.channels, conv.channels, block.rows, conv.channels,
-                   Panels() + conv.channels * columns.first, columns.count,
-                   call.y + block.row * conv.features + columns.first, conv.features,
+                   reinterpret_cast<const float*>(panels.begin) + conv.channels * (columns.first - panels.first),
+                   columns.count, call.y + block.row * conv.features + columns.first, conv.features,
                    Epilogue(call, block.row, columns.first));
     Activate(call, block);
   }
 
-  void RunGathered(const ConvCall& call, const Block& block) const {
+  void RunGathered(const ConvCall& call, const Block& block, const Panels& panels) const {
     const ConvPlan& conv = call.plan.conv;
     const float** pointers = ThreadScratch<const float*>(ScratchUse::kRowPointers, conv.counts.taps * block.rows);
     PointAtWindows(call, block, pointers);
@@ -294,13 +343,13 @@ class GemmConv final : public ConvAlgorithm {
     gemm.c_stride = conv.features;
     if (conv.group_channels >= 16) gemm.zeros = zeros_.data();
     if (conv.groups > 1)
-      MultiplyGroups(call, block, gemm);
+      MultiplyGroups(call, block, panels, gemm);
     else
-      MultiplyChunks(call, block, gemm);
+      MultiplyChunks(call, block, panels, gemm);
     Activate(call, block);
   }
 
-  void MultiplyGroups(const ConvCall& call, const Block& block, GatheredGemm gemm) const {
+  void MultiplyGroups(const ConvCall& call, const Block& block, const Panels& panels, GatheredGemm gemm) const {
     const ConvPlan& conv = call.plan.conv;
     int64_t size = PackedSize(PanelDepth(conv.depth()), conv.group_features);
     gemm.columns = conv.group_features;
@@ -309,20 +358,20 @@ class GemmConv final : public ConvAlgorithm {
       gemm.offset = group * conv.group_channels;
       gemm.c = call.y + block.row * conv.features + column;
       gemm.epilogue = Epilogue(call, block.row, column);
-      Multiply(gemm, group * size);
+      Multiply(gemm, panels, group * size);
     }
   }
 
   // Later chunks of taps add to what earlier ones left.
-  void MultiplyChunks(const ConvCall& call, const Block& block, GatheredGemm gemm) const {
+  void MultiplyChunks(const ConvCall& call, const Block& block, const Panels& panels, GatheredGemm gemm) const {
     const ConvPlan& conv = call.plan.conv;
     const float* const* pointers = gemm.rows;
     Columns columns = ColumnsOf(conv, block);
     gemm.columns = columns.count;
     gemm.c = call.y + block.row * conv.features + columns.first;
     const Activation activation = Epilogue(call, block.row, columns.first).activation;
-    for (const TapChunk& chunk : chunks_) {
-      bool last = &chunk == &chunks_.back();
+    for (const TapChunk& chunk : filters_.chunks) {
+      bool last = &chunk == &filters_.chunks.back();
       gemm.rows = pointers + chunk.first * block.rows;
       gemm.taps = chunk.count;
       if (chunk.first == 0) {
@@ -332,7 +381,9 @@ class GemmConv final : public ConvAlgorithm {
         gemm.epilogue.residual = gemm.c;
       }
       gemm.epilogue.activation = last ? activation : Activation{};
-      Multiply(gemm, chunk.offset + PanelDepth(chunk.count * conv.group_channels) * columns.first);
+      Multiply(gemm, panels,
+               chunk.Offset(conv, panels.columns) +
+                   PanelDepth(chunk.count * conv.group_channels) * (columns.first - panels.first));
     }
   }
 
@@ -378,7 +429,7 @@ class GemmConv final : public ConvAlgorithm {
     }
   }
 
-  void RunMerged(const ConvCall& call) const {
+  void RunMerged(const ConvCall& call, const std::byte* panels) const {
     const ConvPlan& conv = call.plan.conv;
     const auto& axes = call.plan.axes;
     PaddedImage padded(call.plan);
@@ -394,7 +445,8 @@ class GemmConv final : public ConvAlgorithm {
         const float** pointers = ThreadScratch<const float*>(ScratchUse::kRowPointers, taps * block.rows);
         PointAtPadded(padded, copy, block, pointers);
         Columns columns = ColumnsOf(conv, block);
-        GatheredGemm gemm{pointers, block.rows, taps, depth, Panels() + conv.depth() * columns.first, columns.count};
+        const float* packed = reinterpret_cast<const float*>(panels) + conv.depth() * columns.first;
+        GatheredGemm gemm{pointers, block.rows, taps, depth, packed, columns.count};
         gemm.c = call.y + block.row * conv.features + columns.first;
         gemm.c_stride = conv.features;
         gemm.epilogue = Epilogue(call, block.row, columns.first);
@@ -404,8 +456,8 @@ class GemmConv final : public ConvAlgorithm {
     }
   }
 
-  std::shared_ptr<const Tensor> panels_;  // of every chunk; of every group where there are several
-  std::vector<TapChunk> chunks_;
+  WeightCache::Later panels_;  // of every chunk; of every group where there are several
+  Filters filters_;
   const ImageConvPlan plan_;
   std::vector<float> zeros_;
   const GemmKernels& kernels_;
@@ -432,21 +484,20 @@ std::unique_ptr<ConvAlgorithm> MakeProduct(const Tensor& weight, const ImageConv
               trimmed.conv.axes.begin());
   trimmed.conv.counts.taps = static_cast<int64_t>(taps.size());
   const ConvPlan& conv = trimmed.conv;
-  std::vector<TapChunk> chunks = CutTaps(conv, bf16 || MergesTaps(plan) || conv.groups > 1);
+  Filters filters{weight, taps, CutTaps(conv, bf16 || MergesTaps(plan) || conv.groups > 1)};
   if (bf16) {
     int64_t size = conv.groups * PackedBf16Size(conv.depth(), conv.group_features);
-    auto panels =
-        cache.GetTensor(weight, form + " of bf16", DType::kBFloat16, size, [weight, conv, taps](Tensor& made) {
-          PackBf16Weights(weight, conv, taps, &made.MutableData<BFloat16>()->bits);
-        });
-    return std::make_unique<GemmConv>(std::move(panels), std::move(chunks), std::move(trimmed), &BestBf16Kernels());
+    auto fill = [weight, conv, taps](Tensor& made) {
+      PackBf16Weights(weight, conv, taps, &made.MutableData<BFloat16>()->bits);
+    };
+    auto panels = cache.GetLater(weight, form + " of bf16", DType::kBFloat16, size, fill, true);
+    return std::make_unique<GemmConv>(std::move(panels), std::move(filters), std::move(trimmed), &BestBf16Kernels());
   }
-  form += Cat(" in ", chunks.size(), " chunks");
+  form += Cat(" in ", filters.chunks.size(), " chunks");
   int64_t size = conv.groups * PackedSize(conv.depth(), conv.group_features);
-  auto panels = cache.GetTensor(weight, form, DType::kFloat, size, [weight, conv, taps, chunks](Tensor& made) {
-    PackWeights(weight, conv, taps, chunks, made.MutableData<float>());
-  });
-  return std::make_unique<GemmConv>(std::move(panels), std::move(chunks), std::move(trimmed), nullptr);
+  auto fill = [filters, conv](Tensor& made) { filters.PackGroups(conv, made.MutableData<float>()); };
+  auto panels = cache.GetLater(weight, form, DType::kFloat, size, fill, !PacksOnTheWay(trimmed));
+  return std::make_unique<GemmConv>(std::move(panels), std::move(filters), std::move(trimmed), nullptr);
 }
 
 }  // namespace

@@ -10,37 +10,45 @@
 namespace ferry {
 namespace {
 
-// The transformed filters as panels, one set per position of a tile.
-void TransformWeights(const Tensor& weight, const ConvPlan& conv, const WinogradKernels& kernels, float* packed) {
+// The transformed filters of some features as panels, one set per position of a tile.
+void TransformWeights(const Tensor& weight, const WinogradKernels& kernels, int64_t first, int64_t features,
+                      float* packed) {
   constexpr int64_t kTaps = 9, kBlock = 16;  // channels at a time
-  int64_t size = PackedSize(conv.channels, conv.features), line = conv.channels * kTaps;
+  int64_t channels = weight.dim(1), size = PackedSize(channels, features), line = channels * kTaps;
   alignas(64) float turned[kBlock * kTaps * kPanelWidth];
-  for (int64_t m = 0; m < conv.features; m += kPanelWidth)
-    for (int64_t c = 0; c < conv.channels; c += kBlock) {
-      int64_t count = std::min(kBlock, conv.channels - c);
-      TurnIntoPanel(weight.Data<float>() + m * line + c * kTaps, line, std::min(kPanelWidth, conv.features - m),
+  for (int64_t m = 0; m < features; m += kPanelWidth)
+    for (int64_t c = 0; c < channels; c += kBlock) {
+      int64_t count = std::min(kBlock, channels - c);
+      TurnIntoPanel(weight.Data<float>() + (first + m) * line + c * kTaps, line, std::min(kPanelWidth, features - m),
                     count * kTaps, turned);
-      kernels.filter(turned, count, packed + conv.channels * m + c * kPanelWidth, size);
+      kernels.filter(turned, count, packed + channels * m + c * kPanelWidth, size);
     }
 }
 
 class Winograd final : public ConvAlgorithm {
  public:
-  Winograd(std::shared_ptr<const Tensor> weights, const WinogradKernels& kernels, int64_t channels)
-      : weights_(std::move(weights)), kernels_(kernels), zeros_(static_cast<size_t>(channels)) {}
+  Winograd(WeightCache::Later weights, const Tensor& source, const WinogradKernels& kernels)
+      : weights_(std::move(weights)), source_(source), kernels_(kernels), zeros_(static_cast<size_t>(source.dim(1))) {}
+
+  // Whether weights may be transformed on the way: less is made of all tiles of the image than of the weights.
+  static bool TransformsOnTheWay(const ImageConvPlan& plan, const WinogradKernels& kernels) {
+    return Grid(plan, kernels.outputs).tiles * 2 <= plan.conv.features;
+  }
 
   void Run(const ConvCall& call) const override {
     Grid grid(call.plan, kernels_.outputs);
     const ConvPlan& conv = call.plan.conv;
     int64_t panels = (conv.features + kPanelWidth - 1) / kPanelWidth,
             blocks = TileBlocks(conv, grid.tiles, call.threads());
+    const Tensor* weights = weights_.Find();
+    if (!weights) blocks = 1;
     // Few tiles: threads share the columns, each with its own transformed input.
     int64_t chunks = blocks > 1 ? 1 : std::min<int64_t>(panels, call.threads());
     call.context.ParallelFor(blocks * chunks, 1, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
         int64_t block = item / chunks, chunk = item % chunks;
         int64_t first = grid.tiles * block / blocks, last = grid.tiles * (block + 1) / blocks;
-        RunTiles(call, grid, first, last - first, panels * chunk / chunks, panels * (chunk + 1) / chunks);
+        RunTiles(call, grid, weights, first, last - first, panels * chunk / chunks, panels * (chunk + 1) / chunks);
       }
     });
   }
@@ -65,24 +73,34 @@ class Winograd final : public ConvAlgorithm {
     return std::max(threads, (tiles / fit + threads / 2) / threads * threads);
   }
 
-  void RunTiles(const ConvCall& call, const Grid& grid, int64_t first, int64_t count, int64_t first_panel,
-                int64_t last_panel) const {
+  void RunTiles(const ConvCall& call, const Grid& grid, const Tensor* weights, int64_t first, int64_t count,
+                int64_t first_panel, int64_t last_panel) const {
     const ConvPlan& conv = call.plan.conv;
     int64_t column = first_panel * kPanelWidth;
     int64_t columns = std::min(conv.features, last_panel * kPanelWidth) - column;
     if (columns <= 0) return;
+    const int64_t step = weights ? columns : std::min(columns, kPanelWidth);  // made in one go
     // A little apart from a power of two, so that positions do not fall on the same cache sets.
-    int64_t v_stride = count * conv.channels + 16, m_stride = count * columns + 16;
+    int64_t v_stride = count * conv.channels + 16, m_stride = count * step + 16;
     float* v = ThreadScratch<float>(ScratchUse::kWinograd, kernels_.positions * (v_stride + m_stride));
     float* m = v + kernels_.positions * v_stride;
     for (int64_t i = 0; i < count; ++i) TransformInput(call, grid, first + i, v + i * conv.channels, v_stride);
-    int64_t size = PackedSize(conv.channels, conv.features);
-    for (int64_t p = 0; p < kernels_.positions; ++p)
-      BestGemmKernels().plain(v + p * v_stride, conv.channels, count, conv.channels,
-                              weights_->Data<float>() + p * size + conv.channels * column, columns, m + p * m_stride,
-                              columns, {});
-    for (int64_t i = 0; i < count; ++i)
-      TransformOutput(call, grid, first + i, column, columns, m + i * columns, m_stride);
+    for (const int64_t end = column + columns; column < end; column += step) {
+      columns = std::min(step, end - column);
+      int64_t size = PackedSize(conv.channels, weights ? conv.features : columns);
+      const float* panels = weights ? weights->Data<float>() + conv.channels * column : Transformed(column, columns);
+      for (int64_t p = 0; p < kernels_.positions; ++p)
+        BestGemmKernels().plain(v + p * v_stride, conv.channels, count, conv.channels, panels + p * size, columns,
+                                m + p * m_stride, columns, {});
+      for (int64_t i = 0; i < count; ++i)
+        TransformOutput(call, grid, first + i, column, columns, m + i * columns, m_stride);
+    }
+  }
+
+  const float* Transformed(int64_t column, int64_t columns) const {
+    float* panels = ThreadScratch<float>(ScratchUse::kPanels, kernels_.positions * PackedSize(source_.dim(1), columns));
+    TransformWeights(source_, kernels_, column, columns, panels);
+    return panels;
   }
 
   void TransformInput(const ConvCall& call, const Grid& grid, int64_t tile, float* v, int64_t stride) const {
@@ -121,7 +139,8 @@ class Winograd final : public ConvAlgorithm {
                      call.residual ? residual : nullptr, call.activation});
   }
 
-  std::shared_ptr<const Tensor> weights_;
+  WeightCache::Later weights_;
+  Tensor source_;
   const WinogradKernels& kernels_;
   std::vector<float> zeros_;
 };
@@ -137,12 +156,13 @@ bool FitsWinograd(const ImageConvPlan& plan) {
 std::unique_ptr<ConvAlgorithm> MakeWinogradConv(const Tensor& weight, const ImageConvPlan& plan, int outputs,
                                                 WeightCache& cache) {
   const WinogradKernels& kernels = outputs == 4 ? *BestImageKernels().winograd4 : *BestImageKernels().winograd2;
-  auto transform = [weight, conv = plan.conv, &kernels](Tensor& made) {
-    TransformWeights(weight, conv, kernels, made.MutableData<float>());
+  auto transform = [weight, &kernels](Tensor& made) {
+    TransformWeights(weight, kernels, 0, weight.dim(0), made.MutableData<float>());
   };
-  auto weights = cache.GetTensor(weight, Cat("Winograd ", outputs), DType::kFloat,
-                                 kernels.positions * PackedSize(plan.conv.channels, plan.conv.features), transform);
-  return std::make_unique<Winograd>(std::move(weights), kernels, plan.conv.channels);
+  auto weights = cache.GetLater(weight, Cat("Winograd ", outputs), DType::kFloat,
+                                kernels.positions * PackedSize(plan.conv.channels, plan.conv.features), transform,
+                                !Winograd::TransformsOnTheWay(plan, kernels));
+  return std::make_unique<Winograd>(std::move(weights), weight, kernels);
 }
 
 }  // namespace ferry

@@ -28,4 +28,11 @@ inline int64_t PanelsOfPiece(int64_t rows, int64_t depth) {
   return std::max<int64_t>(1, kPieceWork / WorkOf(rows, depth, kPanelWidth));
 }
 
+// How many panels of columns are packed together on the way, for a product whose weights are not kept: they stay in the
+// second-level cache until all rows have passed by.
+inline int64_t PanelsOnTheWay(int64_t depth) {
+  constexpr int64_t kMostBytes = 208 * 1024;
+  return std::max<int64_t>(1, kMostBytes / (std::max<int64_t>(1, depth) * kPanelWidth * 4));
+}
+
 }  // namespace ferry

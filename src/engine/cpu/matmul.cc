@@ -1,4 +1,5 @@
-// Products with a constant matrix: packed once, shared by all shapes, rows cut among threads.
+// Products with a constant matrix: packed once, shared by all shapes, rows cut among threads. The first of them packs
+// what it needs on the way and forgets it.
 #include <algorithm>
 
 #include "engine/cpu/cuts.h"
@@ -12,10 +13,34 @@
 namespace ferry {
 namespace {
 
+// [depth, columns], or the other way round.
+struct Matrix {
+  Matrix(Tensor weight, bool transposed)
+      : weight(std::move(weight)),
+        depth(this->weight.dim(transposed ? 1 : 0)),
+        columns(this->weight.dim(transposed ? 0 : 1)),
+        row_stride(transposed ? 1 : columns),
+        column_stride(transposed ? depth : 1),
+        form(transposed ? "panels of transpose" : "panels") {}
+
+  void Pack(int64_t first, int64_t count, float* panels) const {
+    PackMatrix(weight.Data<float>() + first * column_stride, depth, count, row_stride, column_stride, panels);
+  }
+
+  Tensor weight;
+  int64_t depth, columns, row_stride, column_stride;
+  std::string form;
+};
+
 class PackedMatMul final : public Kernel {
  public:
-  PackedMatMul(std::shared_ptr<const Tensor> packed, int64_t depth, int64_t columns, Activation activation, bool bf16)
-      : packed_(std::move(packed)), depth_(depth), columns_(columns), activation_(activation), bf16_(bf16) {}
+  PackedMatMul(WeightCache::Later packed, Matrix matrix, Activation activation, bool bf16)
+      : packed_(std::move(packed)),
+        matrix_(std::move(matrix)),
+        depth_(matrix_.depth),
+        columns_(matrix_.columns),
+        activation_(activation),
+        bf16_(bf16) {}
 
   void Run(OpContext& context) const override {
     const Tensor& a = context.Input(0);
@@ -40,61 +65,81 @@ class PackedMatMul final : public Kernel {
 
  private:
   void Multiply(OpContext& context, const float* a, int64_t rows, float* c, const GemmEpilogue& epilogue) const {
+    const Tensor* packed = packed_.Find();
     const int64_t best_rows = bf16_ ? BestBf16Kernels().best_rows : BestGemmKernels().best_rows;
     // Few rows: cut the columns, so that each thread reads its own part of the weights. Many rows: cut those.
     int64_t panels = (columns_ + kPanelWidth - 1) / kPanelWidth;
     int64_t row_tiles = (rows + best_rows - 1) / best_rows;
-    if (panels >= row_tiles) {
+    // No two threads should pack the same columns, nor one thread twice.
+    const int64_t threads = context.services().pool ? context.services().pool->threads() : 1;
+    if (panels >= row_tiles || (!packed && panels >= threads)) {
       int64_t grain = std::max(PanelsOfPiece(rows, depth_), LeastOfPiece(context, panels));
+      if (!packed) grain = std::max(grain, std::min(panels / threads, PanelsOnTheWay(depth_)));
       context.ParallelFor(panels, grain, [&](int64_t first, int64_t last) {
         int64_t column = first * kPanelWidth, count = std::min(columns_, last * kPanelWidth) - column;
-        GemmEpilogue part = epilogue;
-        if (part.bias) part.bias += column;
-        if (part.residual) part.residual += column;
-        MultiplyPart(a, rows, column, count, c + column, part);
+        MultiplyPart(packed, a, rows, column, count, c, epilogue);
       });
     } else {
       int64_t grain =
           std::max<int64_t>({1, kPieceWork / WorkOf(best_rows, depth_, columns_), LeastOfPiece(context, row_tiles)});
+      if (!packed) grain = std::max(grain, row_tiles / threads);
       context.ParallelFor(row_tiles, grain, [&](int64_t first, int64_t last) {
         int64_t row = first * best_rows, count = std::min(rows, last * best_rows) - row;
         GemmEpilogue part = epilogue;
         if (part.residual) part.residual += row * columns_;
-        MultiplyPart(a + row * depth_, count, 0, columns_, c + row * columns_, part);
+        MultiplyPart(packed, a + row * depth_, count, 0, columns_, c + row * columns_, part);
       });
     }
   }
 
   // `count` columns from `first` on, which begins a panel.
-  void MultiplyPart(const float* a, int64_t rows, int64_t first, int64_t count, float* c,
+  void MultiplyPart(const Tensor* packed, const float* a, int64_t rows, int64_t first, int64_t count, float* c,
                     const GemmEpilogue& epilogue) const {
+    if (!packed) return MultiplyOnTheWay(a, rows, first, count, c, epilogue);
+    const GemmEpilogue part = At(first, epilogue);
     if (!bf16_)
-      return BestGemmKernels().plain(a, depth_, rows, depth_, packed_->Data<float>() + depth_ * first, count, c,
-                                     columns_, epilogue);
-    const uint16_t* packed = &packed_->Data<BFloat16>()->bits + PackedBf16Size(depth_, first);
-    BestBf16Kernels().plain(a, depth_, rows, depth_, packed, count, c, columns_, epilogue,
+      return BestGemmKernels().plain(a, depth_, rows, depth_, packed->Data<float>() + depth_ * first, count, c + first,
+                                     columns_, part);
+    const uint16_t* panels = &packed->Data<BFloat16>()->bits + PackedBf16Size(depth_, first);
+    BestBf16Kernels().plain(a, depth_, rows, depth_, panels, count, c + first, columns_, part,
                             ThreadScratch<std::byte>(ScratchUse::kBf16Rows, kBf16Scratch));
   }
 
-  std::shared_ptr<const Tensor> packed_;
+  void MultiplyOnTheWay(const float* a, int64_t rows, int64_t first, int64_t count, float* c,
+                        const GemmEpilogue& epilogue) const {
+    const int64_t width = PanelsOnTheWay(depth_) * kPanelWidth;
+    float* panels = ThreadScratch<float>(ScratchUse::kPanels, PackedSize(depth_, std::min(count, width)));
+    for (const int64_t end = first + count; first < end; first += width) {
+      count = std::min(width, end - first);
+      matrix_.Pack(first, count, panels);
+      BestGemmKernels().plain(a, depth_, rows, depth_, panels, count, c + first, columns_, At(first, epilogue));
+    }
+  }
+
+  static GemmEpilogue At(int64_t column, GemmEpilogue epilogue) {
+    if (epilogue.bias) epilogue.bias += column;
+    if (epilogue.residual) epilogue.residual += column;
+    return epilogue;
+  }
+
+  WeightCache::Later packed_;
+  Matrix matrix_;
   int64_t depth_, columns_;
   Activation activation_;
   bool bf16_;
 };
 
-std::shared_ptr<const Tensor> PackedWeight(const KernelRequest& request, const Tensor& weight, bool transposed) {
-  int64_t depth = weight.dim(transposed ? 1 : 0), columns = weight.dim(transposed ? 0 : 1);
-  int64_t row_stride = transposed ? 1 : columns, column_stride = transposed ? depth : 1;
-  std::string form = transposed ? "panels of transpose" : "panels";
+WeightCache::Later PackedWeight(const KernelRequest& request, const Matrix& matrix) {
   if (request.policy.precision == Precision::kBf16)
-    return request.weights.GetTensor(weight, form + " of bf16", DType::kBFloat16, PackedBf16Size(depth, columns),
-                                     [=](Tensor& made) {
-                                       PackBf16Matrix(weight.Data<float>(), depth, columns, row_stride, column_stride,
-                                                      &made.MutableData<BFloat16>()->bits);
-                                     });
-  return request.weights.GetTensor(weight, form, DType::kFloat, PackedSize(depth, columns), [=](Tensor& made) {
-    PackMatrix(weight.Data<float>(), depth, columns, row_stride, column_stride, made.MutableData<float>());
-  });
+    return request.weights.GetLater(
+        matrix.weight, matrix.form + " of bf16", DType::kBFloat16, PackedBf16Size(matrix.depth, matrix.columns),
+        [=](Tensor& made) {
+          PackBf16Matrix(matrix.weight.Data<float>(), matrix.depth, matrix.columns, matrix.row_stride,
+                         matrix.column_stride, &made.MutableData<BFloat16>()->bits);
+        },
+        true);
+  return request.weights.GetLater(matrix.weight, matrix.form, DType::kFloat, PackedSize(matrix.depth, matrix.columns),
+                                  [=](Tensor& made) { matrix.Pack(0, matrix.columns, made.MutableData<float>()); });
 }
 
 }  // namespace
@@ -109,8 +154,9 @@ std::unique_ptr<Kernel> MakeMatMulKernel(const KernelRequest& request) {
       request.inputs[0]->type.shape->empty())
     return nullptr;
   bool transposed = fused && request.node.Int("transB", 0) != 0;
-  int64_t depth = weight->dim(transposed ? 1 : 0), columns = weight->dim(transposed ? 0 : 1);
-  return std::make_unique<PackedMatMul>(PackedWeight(request, *weight, transposed), depth, columns,
+  Matrix matrix(*weight, transposed);
+  WeightCache::Later packed = PackedWeight(request, matrix);
+  return std::make_unique<PackedMatMul>(std::move(packed), std::move(matrix),
                                         fused ? ActivationOf(request.node) : Activation{},
                                         request.policy.precision == Precision::kBf16);
 }

@@ -1,0 +1,144 @@
+// The first run of a session packs weights on the way and forgets them; later ones keep them. Nobody sees it but by the
+// memory.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <thread>
+
+#include "engine/session.h"
+#include "onnx/writer.h"
+#include "tests/support/graphs.h"
+#include "tests/support/random_tensors.h"
+#include "tests/support/temporary_folder.h"
+
+namespace ferry {
+namespace {
+
+using namespace ::ferry::testing;
+
+struct Given {
+  Model model;
+  std::vector<NamedValue> inputs;
+  std::string text;
+};
+
+void ExpectSameEachTime(const Session& session, const Given& given, const Tensor& expected) {
+  for (int run = 0; run < 3; ++run)
+    EXPECT_TRUE(Identical(session.Run(given.inputs)[0].tensor(), expected)) << "run " << run << " of " << given.text;
+}
+
+void ExpectSameEachTime(const Given& given) {
+  auto session = Session::FromModel(given.model, {.threads = 1});
+  session->Run(given.inputs);
+  const Tensor expected = session->Run(given.inputs)[0].tensor();
+  for (int threads : {1, 2, 5})
+    ExpectSameEachTime(*Session::FromModel(given.model, {.threads = threads}), given, expected);
+}
+
+Given Finish(Random& random, const Tensor& x, std::vector<Node> nodes, std::vector<StoredTensor> weights) {
+  const char* activations[] = {"Identity", "Relu", "Gelu", "Sigmoid"};
+  nodes.push_back(MakeNode(activations[random.Int(0, 3)], {"c"}, {"y"}));
+  std::string text = Cat(x.shape(), " ", weights[0].tensor.shape(), " ", nodes[0].op_type, nodes.back().op_type);
+  Model model = MakeModel({MakeInfo("x", DType::kFloat, ToSymbolic(x.shape()))}, std::move(nodes), {MakeInfo("y")},
+                          std::move(weights));
+  return {std::move(model), {{"x", x}}, std::move(text)};
+}
+
+Given RandomProduct(Random& random) {
+  const int64_t rows = random.Int(0, 3) == 0 ? 1 : random.Int(1, 300),
+                depth = random.Int(1, 8) == 1 ? 2000 : random.Int(1, 300);
+  const int64_t columns = random.Int(1, 400);
+  if (random.Bool()) {
+    Shape shape = random.Bool() ? Shape{rows, depth} : Shape{random.Int(1, 3), rows, depth};
+    return Finish(random, random.Floats(shape),
+                  {MakeNode("MatMul", {"x", "w"}, {"p"}), MakeNode("Add", {"p", "b"}, {"c"})},
+                  {MakeStored("w", random.Floats({depth, columns})), MakeStored("b", random.Floats({columns}))});
+  }
+  const int64_t trans_a = random.Int(0, 1), trans_b = random.Int(0, 1);
+  return Finish(random, random.Floats(trans_a ? Shape{depth, rows} : Shape{rows, depth}),
+                {MakeNode("Gemm", {"x", "w", "b"}, {"c"}, {{"transA", trans_a}, {"transB", trans_b}})},
+                {MakeStored("w", random.Floats(trans_b ? Shape{columns, depth} : Shape{depth, columns})),
+                 MakeStored("b", random.Floats({columns}))});
+}
+
+TEST(FirstRun, GivesTheBitsOfLaterProducts) {
+  Random random(1);
+  for (int round = 0; round < 60; ++round) ExpectSameEachTime(RandomProduct(random));
+}
+
+// 1×1, strided and dilated windows over few and many pixels, and 3×3 ones that take Winograd's algorithm.
+TEST(FirstRun, GivesTheBitsOfLaterConvolutions) {
+  Random random(2);
+  for (int round = 0; round < 60; ++round) {
+    const int64_t kernel = round % 3 == 0 ? 1 : 3, stride = round % 3 == 1 ? 2 : 1,
+                  dilation = random.Int(0, 4) == 0 ? 2 : 1;
+    const int64_t channels = random.Int(9, 150), features = random.Int(1, 150), size = random.Int(5, 24);
+    const int64_t pad = kernel / 2;
+    Tensor x = random.Floats({random.Int(1, 2), channels, size, random.Int(5, 24)});
+    ExpectSameEachTime(Finish(random, x,
+                              {MakeNode("Conv", {"x", "w", "b"}, {"c"},
+                                        {{"strides", std::vector<int64_t>{stride, stride}},
+                                         {"dilations", std::vector<int64_t>{dilation, dilation}},
+                                         {"pads", std::vector<int64_t>{pad, pad, pad, pad}}})},
+                              {MakeStored("w", random.Floats({features, channels, kernel, kernel})),
+                               MakeStored("b", random.Floats({features}))}));
+  }
+}
+
+// Weights begin at any byte of a model's file, or lie in a file beside it.
+TEST(FirstRun, ReadsWeightsWhereverTheyLie) {
+  Random random(3);
+  TemporaryFolder folder;
+  for (int shift = 0; shift < 4; ++shift) {
+    Given given = RandomProduct(random);
+    auto session = Session::FromModel(given.model, {.threads = 1});
+    const Tensor expected = session->Run(given.inputs)[0].tensor();
+    given.model.graph.name = std::string(static_cast<size_t>(shift), 'n');
+    const std::string inside = (folder / Cat("inside", shift, ".onnx")).string();
+    WriteModel(given.model, inside);
+    ExpectSameEachTime(*Session::Open(inside, {.threads = 2}), given, expected);
+    const std::string outside = (folder / Cat("outside", shift, ".onnx")).string();
+    WriteModel(given.model, outside, {.external = WriteOptions::External::kAlways, .smallest_external = 0});
+    ExpectSameEachTime(*Session::Open(outside, {.threads = 2}), given, expected);
+  }
+}
+
+TEST(FirstRun, MayMeetOtherRuns) {
+  Random random(4);
+  for (int round = 0; round < 10; ++round) {
+    const Given given = RandomProduct(random);
+    auto reference = Session::FromModel(given.model, {.threads = 1});
+    const Tensor expected = reference->Run(given.inputs)[0].tensor();
+    auto session = Session::FromModel(given.model, {.threads = 2});
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) threads.emplace_back([&] { ExpectSameEachTime(*session, given, expected); });
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+int64_t OwnMegabytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;)
+    if (int64_t found = 0; word == "RssAnon:" && status >> found) return found / 1024;
+  return 0;
+}
+
+TEST(FirstRun, NeedsNoMemoryForWeights) {
+  constexpr int64_t kDepth = 2048, kColumns = 8192, kMegabytes = kDepth * kColumns * 4 >> 20;
+  Random random(5);
+  Given given{
+      MakeModel({MakeInfo("x", DType::kFloat, ToSymbolic(Shape{8, kDepth}))}, {MakeNode("MatMul", {"x", "w"}, {"y"})},
+                {MakeInfo("y")}, {MakeStored("w", Tensor::Zeros(DType::kFloat, {kDepth, kColumns}))}),
+      {{"x", random.Floats({8, kDepth})}},
+      ""};
+  auto session = Session::FromModel(given.model, {.threads = 1});
+  const int64_t before = OwnMegabytes();
+  if (before == 0) GTEST_SKIP() << "the system does not say what memory is in use";
+  session->Run(given.inputs);
+  EXPECT_LT(OwnMegabytes() - before, kMegabytes / 4);
+  session->Run(given.inputs);
+  EXPECT_GT(OwnMegabytes() - before, kMegabytes * 3 / 4) << "the second run keeps packed weights";
+}
+
+}  // namespace
+}  // namespace ferry

@@ -29,9 +29,11 @@ void ComputeQuantizedAdd(OpContext& context) {
   Require(a.shape() == b.shape(), "shapes ", a.shape(), " and ", b.shape(), " differ");
   Int8Sum sum;
   sum.a_flip = FlipOf(a.dtype()), sum.b_flip = FlipOf(b.dtype()), sum.y_flip = FlipOf(step.y_type);
-  sum.a_zero = step.x_zero + sum.a_flip, sum.b_zero = ZeroAttribute(node, "b_zero") + sum.b_flip;
   sum.a_factor = node.Float("a_factor", 1.0f), sum.b_factor = node.Float("b_factor", 1.0f);
-  sum.zero = step.y_zero + sum.y_flip, sum.low = step.low + sum.y_flip, sum.high = step.high + sum.y_flip;
+  const float a_zero = sum.a_factor * static_cast<float>(step.x_zero),
+              b_zero = sum.b_factor * static_cast<float>(ZeroAttribute(node, "b_zero"));
+  sum.added = static_cast<float>(step.y_zero) - (a_zero + b_zero);
+  sum.low = step.low, sum.high = step.high;
   const auto* from_a = BytesOf(a);
   const auto* from_b = BytesOf(b);
   auto* to = MutableBytesOf(context.Output(0, step.y_type, a.shape()));

@@ -104,9 +104,19 @@ std::vector<ResizeAxis> PlanResize(const OpContext& context, const ResizeAttribu
 template <class T>
 void ResampleRow(const AxisTaps& taps, size_t out, int64_t inner, const T* block, T* row) {
   size_t first = out * static_cast<size_t>(taps.count), last = first + static_cast<size_t>(taps.count);
-  std::fill_n(row, inner, T{0});
-  for (size_t tap = first; tap < last; ++tap)
-    if (taps.weight[tap] != 0) AddScaled(inner, static_cast<T>(taps.weight[tap]), block + taps.input[tap] * inner, row);
+  bool begun = false;
+  for (size_t tap = first; tap < last; ++tap) {
+    if (taps.weight[tap] == 0) continue;
+    const T weight = static_cast<T>(taps.weight[tap]);
+    const T* from = block + taps.input[tap] * inner;
+    if (begun) {
+      AddScaled(inner, weight, from, row);
+    } else {
+      for (int64_t i = 0; i < inner; ++i) row[i] = weight * from[i] + T{0};  // no negative zeros
+      begun = true;
+    }
+  }
+  if (!begun) std::fill_n(row, inner, T{0});
 }
 
 // The last axis, where rows are single elements.
@@ -160,14 +170,17 @@ std::vector<size_t> CheapestOrder(const std::vector<ResizeAxis>& plan) {
   return order;
 }
 
+// The last axis is written into `home` where that has the type of the result.
 template <class T>
 Tensor Interpolate(const OpContext& context, const ResizeAttributes& attributes, const std::vector<ResizeAxis>& plan,
-                   Tensor x) {
-  for (size_t axis : CheapestOrder(plan)) {
-    if (plan[axis].is_identity(attributes)) continue;
+                   Tensor x, const Tensor& home) {
+  std::vector<size_t> order = CheapestOrder(plan);
+  std::erase_if(order, [&](size_t axis) { return plan[axis].is_identity(attributes); });
+  for (size_t axis : order) {
     Shape shape = x.shape();
     shape[axis] = plan[axis].output;
-    Tensor next(x.dtype(), shape);
+    const bool goes_home = axis == order.back() && home.dtype() == x.dtype() && home.shape() == shape;
+    Tensor next = goes_home ? home : Tensor(x.dtype(), shape);
     if (next.size() > 0)
       ResampleAxis<T>(context, MakeTaps(attributes, plan[axis]), shape.CountBetween(0, axis), plan[axis].input,
                       plan[axis].output, shape.CountBetween(axis + 1, shape.rank()),
@@ -191,7 +204,7 @@ void InterpolateIntegers(const OpContext& context, const ResizeAttributes& attri
     using Integer = typename decltype(tag)::type;
     Tensor wide(DType::kDouble, x.shape());
     std::copy_n(x.Data<Integer>(), x.size(), wide.MutableData<double>());
-    Tensor result = Interpolate<double>(context, attributes, plan, wide);
+    Tensor result = Interpolate<double>(context, attributes, plan, wide, Tensor());
     const double* from = result.Data<double>();
     Integer* to = y.MutableData<Integer>();
     for (int64_t i = 0; i < y.size(); ++i) to[i] = RoundSaturated<Integer>(from[i]);
@@ -215,7 +228,8 @@ void InterpolateAny(const OpContext& context, const ResizeAttributes& attributes
   }
   Tensor result;
   Dispatch(FloatTypes{}, wide.dtype(),
-           [&](auto tag) { result = Interpolate<typename decltype(tag)::type>(context, attributes, plan, wide); });
+           [&](auto tag) { result = Interpolate<typename decltype(tag)::type>(context, attributes, plan, wide, y); });
+  if (result.raw() == y.raw()) return;
   if (IsComplex(x.dtype())) {
     if (y.bytes() > 0) std::memcpy(y.mutable_raw(), result.raw(), y.bytes());
   } else {

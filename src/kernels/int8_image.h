@@ -16,15 +16,15 @@ struct Int8Depthwise {
   Int8Output out;                    // rows are pixels
 };
 
-// y = round(a · a_factor + b · b_factor + shift) + zero, between low and high; all bytes flipped as they say.
+// y = nearest((added + a · a_factor) + b · b_factor), halves to even, between low and high; the bytes that a flip makes
+// unsigned count from -128 on. Every product and sum is rounded, in this order, as other runtimes do.
 struct Int8Sum {
   const uint8_t* a = nullptr;
   const uint8_t* b = nullptr;
   uint8_t* y = nullptr;
   uint8_t a_flip = 0, b_flip = 0, y_flip = 0;
-  int32_t a_zero = 0, b_zero = 0;  // of the flipped bytes
-  float a_factor = 0, b_factor = 0;
-  int32_t zero = 0, low = 0, high = 255;  // of the result before it is flipped
+  float a_factor = 0, b_factor = 0, added = 0;
+  int32_t low = 0, high = 255;
 };
 
 struct Int8ImageKernels {

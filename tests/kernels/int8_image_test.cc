@@ -85,14 +85,34 @@ TEST(Int8Image, AddsWithinItsLimits) {
     sum.a = a.data(), sum.b = b.data(), sum.y = y.data();
     sum.a_flip = random() % 2 ? kSignFlip : uint8_t{0}, sum.b_flip = random() % 2 ? kSignFlip : uint8_t{0},
     sum.y_flip = random() % 2 ? kSignFlip : uint8_t{0};
-    sum.a_zero = 100, sum.b_zero = 31, sum.a_factor = 0.75f, sum.b_factor = 0.5f;
-    sum.zero = 128, sum.low = 20, sum.high = 240;
+    sum.a_factor = 0.75f, sum.b_factor = 0.5f, sum.added = 3.25f;
+    sum.low = sum.y_flip ? -108 : 20, sum.high = sum.y_flip ? 112 : 240;
     BestInt8ImageKernels().add(sum, count);
+    auto number = [](uint8_t byte, uint8_t flip) {
+      return static_cast<float>(flip ? static_cast<int8_t>(byte) : byte);
+    };
     for (size_t i = 0; i < a.size(); ++i) {
-      float value =
-          static_cast<float>((a[i] ^ sum.a_flip) - 100) * 0.75f + static_cast<float>((b[i] ^ sum.b_flip) - 31) * 0.5f;
-      ASSERT_EQ(y[i] ^ sum.y_flip, std::clamp(static_cast<int>(std::nearbyint(value)) + 128, 20, 240));
+      float value = 3.25f + number(a[i], sum.a_flip) * 0.75f + number(b[i], sum.b_flip) * 0.5f;
+      int level = std::clamp(static_cast<int>(std::nearbyint(value)), sum.low, sum.high);
+      ASSERT_EQ(number(y[i], sum.y_flip), static_cast<float>(level));
     }
+  }
+}
+
+// A factor whose products must be rounded before they are added, on every processor.
+TEST(Int8Image, RoundsEveryProduct) {
+  std::mt19937 random(11);
+  std::vector<uint8_t> a = Bytes(random, 50000), b = Bytes(random, 50000), y(a.size());
+  Int8Sum sum;
+  sum.a = a.data(), sum.b = b.data(), sum.y = y.data();
+  sum.a_factor = 1.0f + 0x1p-12f, sum.b_factor = 0.5f - 0x1p-14f, sum.added = 0.25f;
+  BestInt8ImageKernels().add(sum, static_cast<int64_t>(a.size()));
+  for (size_t i = 0; i < a.size(); ++i) {
+    const volatile float first = static_cast<float>(a[i]) * sum.a_factor,
+                         second = static_cast<float>(b[i]) * sum.b_factor;
+    const volatile float begun = sum.added + first;
+    const float value = begun + second;
+    ASSERT_EQ(y[i], std::clamp(static_cast<int>(std::nearbyint(value)), 0, 255));
   }
 }
 

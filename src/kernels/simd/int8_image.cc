@@ -175,20 +175,31 @@ void Depthwise(const ferry::Int8Depthwise& conv) {
 
 #endif
 
+// a · b, which must not become a part of a multiply-and-add.
+HWY_INLINE Floats Rounded(Floats product) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  asm("" : "+v"(product.raw));
+#elif HWY_TARGET == HWY_NEON
+  asm("" : "+w"(product.raw));
+#endif
+  return product;
+}
+
 void Add(const ferry::Int8Sum& sum, int64_t count) {
   const FloatTag d;
   const IntTag di;
   const hn::Rebind<uint8_t, FloatTag> d8;
-  const auto a_zero = hn::Set(di, sum.a_zero), b_zero = hn::Set(di, sum.b_zero);
   const auto a_flip = hn::Set(d8, sum.a_flip), b_flip = hn::Set(d8, sum.b_flip), y_flip = hn::Set(d8, sum.y_flip);
-  const Floats a_factor = hn::Set(d, sum.a_factor), b_factor = hn::Set(d, sum.b_factor),
-               low = hn::Set(d, static_cast<float>(sum.low - sum.zero)),
-               high = hn::Set(d, static_cast<float>(sum.high - sum.zero));
+  const Floats a_factor = hn::Set(d, sum.a_factor), b_factor = hn::Set(d, sum.b_factor), added = hn::Set(d, sum.added),
+               low = hn::Set(d, static_cast<float>(sum.low)), high = hn::Set(d, static_cast<float>(sum.high));
+  auto number = [&](const uint8_t* from, auto flip, uint8_t base) {
+    return hn::ConvertTo(d, hn::Sub(hn::PromoteTo(di, hn::Xor(hn::LoadU(d8, from), flip)), hn::Set(di, base)));
+  };
   auto levels = [&](const uint8_t* a, const uint8_t* b) {
-    const Floats x = hn::ConvertTo(d, hn::Sub(hn::PromoteTo(di, hn::Xor(hn::LoadU(d8, a), a_flip)), a_zero));
-    const Floats y = hn::ConvertTo(d, hn::Sub(hn::PromoteTo(di, hn::Xor(hn::LoadU(d8, b), b_flip)), b_zero));
-    const Floats value = hn::Min(hn::Max(hn::MulAdd(x, a_factor, hn::Mul(y, b_factor)), low), high);
-    return NearestSmall(d, value, sum.zero);
+    const Floats first = Rounded(hn::Mul(number(a, a_flip, sum.a_flip), a_factor));
+    const Floats second = Rounded(hn::Mul(number(b, b_flip, sum.b_flip), b_factor));
+    const Floats value = hn::Add(hn::Add(added, first), second);
+    return NearestSmall(d, hn::Min(hn::Max(value, low), high), sum.y_flip);
   };
   auto bytes = [&](const uint8_t* a, const uint8_t* b) { return hn::Xor(ToBytes(di, levels(a, b)), y_flip); };
   int64_t i = 0;

@@ -16,8 +16,8 @@ struct Int8Depthwise {
   Int8Output out;                    // rows are pixels
 };
 
-// y = nearest((added + a · a_factor) + b · b_factor), halves to even, between low and high; the bytes that a flip makes
-// unsigned count from -128 on. Every product and sum is rounded, in this order, as other runtimes do.
+// y = nearest(a · a_factor + (b · b_factor + added)), halves to even, between low and high; the bytes that a flip makes
+// unsigned count from -128 on. Each multiply-and-add is rounded once, in this order, as other runtimes do.
 struct Int8Sum {
   const uint8_t* a = nullptr;
   const uint8_t* b = nullptr;

@@ -2,6 +2,7 @@
 // byte, as a table of 256. QuantizedMean: the mean over the spatial axes, channels first or (attribute channels_last)
 // last. All of them made by passes/fold_qdq.
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/int8_image.h"
 #include "ops/operator.h"
@@ -30,9 +31,8 @@ void ComputeQuantizedAdd(OpContext& context) {
   Int8Sum sum;
   sum.a_flip = FlipOf(a.dtype()), sum.b_flip = FlipOf(b.dtype()), sum.y_flip = FlipOf(step.y_type);
   sum.a_factor = node.Float("a_factor", 1.0f), sum.b_factor = node.Float("b_factor", 1.0f);
-  const float a_zero = sum.a_factor * static_cast<float>(step.x_zero),
-              b_zero = sum.b_factor * static_cast<float>(ZeroAttribute(node, "b_zero"));
-  sum.added = static_cast<float>(step.y_zero) - (a_zero + b_zero);
+  const float b_zero = sum.b_factor * static_cast<float>(ZeroAttribute(node, "b_zero"));
+  sum.added = static_cast<float>(step.y_zero) - std::fma(sum.a_factor, static_cast<float>(step.x_zero), b_zero);
   sum.low = step.low, sum.high = step.high;
   const auto* from_a = BytesOf(a);
   const auto* from_b = BytesOf(b);

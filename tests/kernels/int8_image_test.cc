@@ -99,23 +99,6 @@ TEST(Int8Image, AddsWithinItsLimits) {
   }
 }
 
-// A factor whose products must be rounded before they are added, on every processor.
-TEST(Int8Image, RoundsEveryProduct) {
-  std::mt19937 random(11);
-  std::vector<uint8_t> a = Bytes(random, 50000), b = Bytes(random, 50000), y(a.size());
-  Int8Sum sum;
-  sum.a = a.data(), sum.b = b.data(), sum.y = y.data();
-  sum.a_factor = 1.0f + 0x1p-12f, sum.b_factor = 0.5f - 0x1p-14f, sum.added = 0.25f;
-  BestInt8ImageKernels().add(sum, static_cast<int64_t>(a.size()));
-  for (size_t i = 0; i < a.size(); ++i) {
-    const volatile float first = static_cast<float>(a[i]) * sum.a_factor,
-                         second = static_cast<float>(b[i]) * sum.b_factor;
-    const volatile float begun = sum.added + first;
-    const float value = begun + second;
-    ASSERT_EQ(y[i], std::clamp(static_cast<int>(std::nearbyint(value)), 0, 255));
-  }
-}
-
 TEST(Int8Image, PoolsAndSums) {
   std::mt19937 random(9);
   for (int round = 0; round < 500; ++round) {

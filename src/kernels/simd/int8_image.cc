@@ -175,16 +175,6 @@ void Depthwise(const ferry::Int8Depthwise& conv) {
 
 #endif
 
-// a · b, which must not become a part of a multiply-and-add.
-HWY_INLINE Floats Rounded(Floats product) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
-  asm("" : "+v"(product.raw));
-#elif HWY_TARGET == HWY_NEON
-  asm("" : "+w"(product.raw));
-#endif
-  return product;
-}
-
 void Add(const ferry::Int8Sum& sum, int64_t count) {
   const FloatTag d;
   const IntTag di;
@@ -196,9 +186,8 @@ void Add(const ferry::Int8Sum& sum, int64_t count) {
     return hn::ConvertTo(d, hn::Sub(hn::PromoteTo(di, hn::Xor(hn::LoadU(d8, from), flip)), hn::Set(di, base)));
   };
   auto levels = [&](const uint8_t* a, const uint8_t* b) {
-    const Floats first = Rounded(hn::Mul(number(a, a_flip, sum.a_flip), a_factor));
-    const Floats second = Rounded(hn::Mul(number(b, b_flip, sum.b_flip), b_factor));
-    const Floats value = hn::Add(hn::Add(added, first), second);
+    const Floats second = hn::MulAdd(number(b, b_flip, sum.b_flip), b_factor, added);
+    const Floats value = hn::MulAdd(number(a, a_flip, sum.a_flip), a_factor, second);
     return NearestSmall(d, hn::Min(hn::Max(value, low), high), sum.y_flip);
   };
   auto bytes = [&](const uint8_t* a, const uint8_t* b) { return hn::Xor(ToBytes(di, levels(a, b)), y_flip); };

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "engine/image_chains.h"
+#include "engine/place_concats.h"
 #include "engine/plan_memory.h"
 #include "graph/scopes.h"
 
@@ -268,22 +269,33 @@ class ProgramBuilder {
     return slot;
   }
 
+  // Bytes from where the root's memory begins.
+  size_t ShiftOf(int slot) const {
+    size_t shift = 0;
+    for (; root_[static_cast<size_t>(slot)] != slot; slot = root_[static_cast<size_t>(slot)])
+      shift += shift_[static_cast<size_t>(slot)];
+    return shift;
+  }
+
   bool InArena(int slot) const {
     return slot >= 0 && program_->slots_[static_cast<size_t>(slot)].place == Slot::Place::kArena;
   }
 
-  // Joins a step's output with one of its inputs where they can be the same memory: views, and in-place kernels.
+  // Joins values that can be the same memory: views, parts of a Concat with its result, and the output of an in-place
+  // kernel with one of its inputs.
   void ShareMemory() {
     root_.resize(slots().size());
+    shift_.resize(slots().size());
     group_last_ = last_use_;
     for (size_t i = 0; i < root_.size(); ++i) root_[i] = static_cast<int>(i);
+    auto makes = [](const Step& step) { return !step.outputs.empty() && step.outputs[0] >= 0; };
     std::vector<bool> dropped(steps().size());
+    for (size_t i = 0; i < steps().size(); ++i)
+      if (steps()[i].is_view && makes(steps()[i])) dropped[i] = ShareView(steps()[i]);
+    ShareConcats();
     for (size_t i = 0; i < steps().size(); ++i) {
       const Step& step = steps()[i];
-      if (step.outputs.empty() || step.outputs[0] < 0) continue;
-      if (step.is_view)
-        dropped[i] = ShareView(step);
-      else if (operators_[i] && InArena(step.outputs[0]))
+      if (!step.is_view && makes(step) && operators_[i] && InArena(step.outputs[0]))
         ShareInPlace(step, *operators_[i], static_cast<int>(i));
     }
     size_t kept = 0;
@@ -297,10 +309,21 @@ class ProgramBuilder {
   }
 
   void Join(int slot, int into) {
-    int root = Root(into);
-    root_[static_cast<size_t>(slot)] = root;
-    auto& last = group_last_[static_cast<size_t>(root)];
-    last = std::max(last, last_use_[static_cast<size_t>(slot)]);
+    root_[static_cast<size_t>(slot)] = into;
+    auto& last = group_last_[static_cast<size_t>(Root(into))];
+    last = std::max(last, group_last_[static_cast<size_t>(slot)]);
+  }
+
+  void ShareConcats() {
+    std::vector<int> viewed(root_.size());
+    for (size_t i = 0; i < root_.size(); ++i) viewed[i] = Root(static_cast<int>(i));
+    const std::vector<PartPlace> places = PlaceConcats(steps(), slots(), viewed, find_facts_);
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (places[i].whole < 0) continue;
+      Join(static_cast<int>(i), places[i].whole);
+      shift_[i] = places[i].shift;
+      slots()[i].row_stride = places[i].stride;
+    }
   }
 
   // True when the step has nothing left to do because its output is bound to the input's place beforehand.
@@ -322,10 +345,12 @@ class ProgramBuilder {
 
   void ShareInPlace(const Step& step, const Operator& op, int number) {
     const Slot& out = slots()[static_cast<size_t>(step.outputs[0])];
+    if (Root(step.outputs[0]) != step.outputs[0]) return;  // part of a Concat
     for (size_t i = 0; i < step.inputs.size() && i < 32; ++i) {
       int in = step.inputs[i];
       if (!(op.in_place >> i & 1) || !InArena(in)) continue;
       const Slot& from = slots()[static_cast<size_t>(in)];
+      if (from.row_stride != 0) continue;
       if (!(*from.shape == *out.shape) || BitWidth(from.dtype) != BitWidth(out.dtype)) continue;
       int root = Root(in);
       if (group_last_[static_cast<size_t>(root)] != number) continue;
@@ -343,23 +368,25 @@ class ProgramBuilder {
   }
 
   void PlaceValues() {
-    std::vector<int> made_at(slots().size(), 0);
+    std::vector<int> first(slots().size(), INT_MAX);  // step that writes there
     for (size_t i = 0; i < steps().size(); ++i)
       for (int slot : steps()[i].outputs)
-        if (slot >= 0) made_at[static_cast<size_t>(slot)] = step_number_[i];
+        if (int* known = slot < 0 ? nullptr : &first[static_cast<size_t>(Root(slot))])
+          *known = std::min(*known, step_number_[i]);
     std::vector<Lifetime> lifetimes;
     std::vector<int> planned(slots().size(), -1);
     for (size_t i = 0; i < slots().size(); ++i) {
       if (slots()[i].place != Slot::Place::kArena || root_[i] != static_cast<int>(i)) continue;
       planned[i] = static_cast<int>(lifetimes.size());
-      lifetimes.push_back({StorageBytes(slots()[i].dtype, slots()[i].shape->ElementCount()), made_at[i], group_last_[i]});
+      lifetimes.push_back({StorageBytes(slots()[i].dtype, slots()[i].shape->ElementCount()), first[i], group_last_[i]});
     }
     MemoryPlan plan = PlanMemory(lifetimes);
     program_->arena_bytes_ = plan.arena_bytes;
     for (size_t i = 0; i < slots().size(); ++i) {
       Slot& slot = slots()[i];
+      int index = static_cast<int>(i);
       if (slot.place == Slot::Place::kArena)
-        slot.offset = plan.offsets[static_cast<size_t>(planned[static_cast<size_t>(Root(static_cast<int>(i)))])];
+        slot.offset = plan.offsets[static_cast<size_t>(planned[static_cast<size_t>(Root(index))])] + ShiftOf(index);
       else if (slot.place != Slot::Place::kConstant)
         program_->per_run_slots_.push_back(static_cast<int>(i));
     }
@@ -388,6 +415,7 @@ class ProgramBuilder {
   std::vector<const Operator*> operators_;  // of each step as first added
   std::vector<int> step_number_;            // of each kept step, its number before views were dropped
   std::vector<int> last_use_, root_, group_last_;
+  std::vector<size_t> shift_;  // bytes into the memory that a slot is joined with
 };
 
 std::unique_ptr<Program> BuildProgram(const ProgramRequest& request) {

@@ -25,12 +25,18 @@ class Cpu final : public Provider {
     if (auto kernel = MakeIntegerProductKernel(request)) return kernel;
     if (auto kernel = MakeQuantizedConvKernel(request)) return kernel;
     if (auto kernel = MakeQuantizeKernel(request)) return kernel;
+    if (auto kernel = MakeConcatKernel(request)) return kernel;
+    if (auto kernel = MakeImageKernel(request)) return kernel;
     if (auto kernel = MakeElementwiseKernel(request)) return kernel;
     return std::make_unique<PortableKernel>(request.op);
   }
 };
 
 }  // namespace
+
+Kernel::~Kernel() = default;
+
+void Kernel::SetRows(RowLayout rows) { rows_ = std::move(rows); }
 
 const Provider& CpuProvider() {
   static const Cpu cpu;

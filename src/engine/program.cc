@@ -50,6 +50,14 @@ bool Overlaps(const Tensor& place, std::span<const Value> inputs) {
   return false;
 }
 
+Value RowsTogether(const Tensor& tensor, int64_t stride) {
+  Tensor dense(tensor.dtype(), tensor.shape());
+  const size_t rows = static_cast<size_t>(dense.size() / dense.shape().back()), width = dense.bytes() / rows;
+  const size_t step = width / static_cast<size_t>(dense.shape().back()) * static_cast<size_t>(stride);
+  for (size_t i = 0; i < rows; ++i) std::memcpy(dense.mutable_raw() + i * width, tensor.raw() + i * step, width);
+  return dense;
+}
+
 }  // namespace
 
 std::unique_ptr<Frame> Program::MakeFrame() const {
@@ -120,8 +128,13 @@ std::vector<Tensor> Program::BindResults(Frame& frame, std::span<const Value> in
 
 void Program::Show(const Step& step, const Frame& frame, const RunExtras& extras) const {
   if (!extras.watch) return;
-  for (int slot : step.outputs)
-    if (slot >= 0) (*extras.watch)(slots_[static_cast<size_t>(slot)].name, frame.values[static_cast<size_t>(slot)]);
+  for (int index : step.outputs) {
+    if (index < 0) continue;
+    const Slot& slot = slots_[static_cast<size_t>(index)];
+    const Value& value = frame.values[static_cast<size_t>(index)];
+    const bool apart = slot.row_stride > 0 && value.is_tensor() && value.tensor().shape() == *slot.shape;
+    (*extras.watch)(slot.name, apart ? RowsTogether(value.tensor(), slot.row_stride) : value);
+  }
 }
 
 void Program::RunStep(size_t index, Frame& frame, const RunServices& services, const RunExtras& extras) const {

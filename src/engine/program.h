@@ -47,6 +47,7 @@ struct Slot {
   DType dtype = DType::kUndefined;
   std::optional<Shape> shape;  // kArena always; kResult when it is known beforehand
   size_t offset = 0;           // kArena
+  int64_t row_stride = 0;      // kArena: elements between rows that are parts of longer ones; 0: they are not
   Tensor constant;             // kConstant
 };
 

@@ -11,14 +11,23 @@
 #include "ops/context.h"
 #include "ops/infer_context.h"
 #include "ops/operator.h"
+#include "ops/support/strided_rows.h"
 
 namespace ferry {
 
 // One node made ready to run for one set of shapes. Run is called by many threads at once and must not change state.
 class Kernel {
  public:
-  virtual ~Kernel() = default;
+  virtual ~Kernel();
   virtual void Run(OpContext& context) const = 0;
+
+  // Whether the rows of an input, or of output 0, may lie apart. Those of a kernel that knows of none never do.
+  virtual bool ReadsStrided(size_t /*input*/) const { return false; }
+  virtual bool WritesStrided() const { return false; }
+  void SetRows(RowLayout rows);
+
+ protected:
+  RowLayout rows_;
 };
 
 class Tuner;

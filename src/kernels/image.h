@@ -62,8 +62,9 @@ struct ImageKernels {
   void (*scaled_sum)(const float* const* pixels, int64_t count, int64_t channels, float scale, float* to);
   // to[c] = scale · Σ x[i · stride + c] over i < count.
   void (*scaled_row_sum)(const float* x, int64_t count, int64_t stride, int64_t channels, float scale, float* to);
-  // to = activation(x · factor + offset), factor and offset per channel; offset may be null.
-  void (*affine)(const float* x, int64_t count, int64_t channels, const float* factor, const float* offset,
+  // to = activation(x · factor + offset), factor and offset per channel; offset may be null. Pixels of x lie `stride`
+  // apart, those of the result side by side.
+  void (*affine)(const float* x, int64_t stride, int64_t count, int64_t channels, const float* factor, const float* offset,
                  const Activation& activation, float* to);
   void (*activate)(const Activation& activation, float* x, int64_t count);
   // to[2i] = a[i], to[2i + 1] = b[i]

@@ -4,11 +4,11 @@
 #include "ops/operator.h"
 #include "ops/support/elementwise.h"
 #include "ops/support/fused.h"
+#include "ops/support/image.h"
 
 namespace ferry {
-namespace {
 
-void ComputeImageAffine(OpContext& context) {
+void ComputeImageAffine(OpContext& context, const RowLayout& rows) {
   const Tensor& x = context.Input(0);
   const Tensor& factor = context.Input(1);
   const Tensor* offset = context.OptionalInput(2);
@@ -20,11 +20,11 @@ void ComputeImageAffine(OpContext& context) {
   Require(!offset || offset->size() == channels, "offsets must be ", channels, " values");
   Activation activation = ActivationOf(context.node());
   float* y = context.Output(0, DType::kFloat, x.shape()).MutableData<float>();
-  int64_t grain = 1 + kElementGrain / std::max<int64_t>(1, channels);
+  int64_t stride = rows.InputStride(0, x), grain = 1 + kElementGrain / std::max<int64_t>(1, channels);
   context.ParallelFor(batch * pixels, grain, [&](int64_t begin, int64_t end) {
     while (begin < end) {
       int64_t image = begin / pixels, count = std::min(end, (image + 1) * pixels) - begin;
-      BestImageKernels().affine(x.Data<float>() + begin * channels, count, channels,
+      BestImageKernels().affine(x.Data<float>() + begin * stride, stride, count, channels,
                                 factor.Data<float>() + (per_image ? image * channels : 0),
                                 offset ? offset->Data<float>() : nullptr, activation, y + begin * channels);
       begin += count;
@@ -32,10 +32,10 @@ void ComputeImageAffine(OpContext& context) {
   });
 }
 
-}  // namespace
+static void Affine(OpContext& context) { ComputeImageAffine(context, {}); }
 
 FERRY_OPERATOR(ImageAffine, {.domain = kInternalDomain,
-                             .compute = ComputeImageAffine,
+                             .compute = Affine,
                              .infer = InferSameAsInput,
                              .in_place = kInput0});
 

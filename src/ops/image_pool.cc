@@ -17,13 +17,15 @@ constexpr int64_t kPieceWork = 1 << 15;
 
 // finish(pixels, count, out) makes one output pixel of the taps that lie on the image.
 template <class T, class Finish>
-void ComputeWindows(OpContext& context, const Finish& finish) {
+void ComputeWindows(OpContext& context, const RowLayout& rows, const Finish& finish) {
   const Tensor& x = context.Input(0);
   Require(x.rank() >= 3, "the input needs a batch, spatial axes and channels, its shape is ", x.shape());
   PoolPlan plan(context.node(), ToChannelsFirst(x.shape()));
   std::array<WindowAxis, 3> axes = ThreeAxes(plan.axes);
   int64_t channels = x.shape().back(), batch = x.dim(0);
-  T* y = reinterpret_cast<T*>(context.Output(0, x.dtype(), ToChannelsLast(plan.output)).mutable_raw());
+  Tensor& out = context.Output(0, x.dtype(), ToChannelsLast(plan.output));
+  T* y = reinterpret_cast<T*>(out.mutable_raw());
+  const int64_t x_stride = rows.InputStride(0, x), y_stride = rows.output.StrideOf(out);
   int64_t grain = 1 + kPieceWork / std::max<int64_t>(1, plan.counts.taps * channels);
   context.ParallelFor(batch * plan.counts.output, grain, [&](int64_t begin, int64_t end) {
     std::vector<int64_t> taps;
@@ -31,41 +33,48 @@ void ComputeWindows(OpContext& context, const Finish& finish) {
     while (begin < end) {
       int64_t image = begin / plan.counts.output, first = begin % plan.counts.output;
       int64_t last = std::min(plan.counts.output, first + end - begin);
-      const T* from = reinterpret_cast<const T*>(x.raw()) + image * plan.counts.input * channels;
-      T* to = y + image * plan.counts.output * channels;
+      const T* from = reinterpret_cast<const T*>(x.raw()) + image * plan.counts.input * x_stride;
+      T* to = y + image * plan.counts.output * y_stride;
       ForEachWindow(axes, first, last, taps, [&](int64_t row, const int64_t* offsets, int64_t count) {
-        for (int64_t i = 0; i < count; ++i) pixels[static_cast<size_t>(i)] = from + offsets[i] * channels;
-        finish(pixels.data(), count, to + row * channels);
+        for (int64_t i = 0; i < count; ++i) pixels[static_cast<size_t>(i)] = from + offsets[i] * x_stride;
+        finish(pixels.data(), count, to + row * y_stride);
       });
       begin += last - first;
     }
   });
 }
 
-void ComputeImageMaxPool(OpContext& context) {
+}  // namespace
+
+void ComputeImageMaxPool(OpContext& context, const RowLayout& rows) {
   const Tensor& x = context.Input(0);
   int64_t channels = x.rank() == 0 ? 0 : x.shape().back();
   if (IsByte(x.dtype())) {
     uint8_t flip = FlipOf(x.dtype());
-    return ComputeWindows<uint8_t>(context, [&](const uint8_t* const* pixels, int64_t count, uint8_t* to) {
+    return ComputeWindows<uint8_t>(context, rows, [&](const uint8_t* const* pixels, int64_t count, uint8_t* to) {
       BestInt8ImageKernels().largest(pixels, count, channels, flip, to);
     });
   }
   Require(x.dtype() == DType::kFloat, "images are of float or of bytes, not of ", x.dtype());
-  ComputeWindows<float>(context, [&](const float* const* pixels, int64_t count, float* to) {
+  ComputeWindows<float>(context, rows, [&](const float* const* pixels, int64_t count, float* to) {
     BestImageKernels().largest(pixels, count, channels, to);
   });
 }
 
-void ComputeImageAveragePool(OpContext& context) {
+void ComputeImageAveragePool(OpContext& context, const RowLayout& rows) {
   int64_t channels = context.Input(0).shape().back(), all = 1;
   for (int64_t size : context.node().Ints("kernel_shape")) all *= size;
   bool include_padding = context.node().Int("count_include_pad", 0) != 0;
-  ComputeWindows<float>(context, [&](const float* const* pixels, int64_t count, float* to) {
+  ComputeWindows<float>(context, rows, [&](const float* const* pixels, int64_t count, float* to) {
     float scale = 1.0f / static_cast<float>(include_padding ? all : count);
     BestImageKernels().scaled_sum(pixels, count, channels, scale, to);
   });
 }
+
+namespace {
+
+void MaxPool(OpContext& context) { ComputeImageMaxPool(context, {}); }
+void AveragePool(OpContext& context) { ComputeImageAveragePool(context, {}); }
 
 void InferImagePool(InferContext& context) {
   const SymbolicShape* x = context.InputShape(0);
@@ -122,9 +131,9 @@ void InferImageMean(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(ImageMaxPool, {.domain = kInternalDomain, .compute = ComputeImageMaxPool, .infer = InferImagePool});
+FERRY_OPERATOR(ImageMaxPool, {.domain = kInternalDomain, .compute = MaxPool, .infer = InferImagePool});
 FERRY_OPERATOR(ImageAveragePool,
-               {.domain = kInternalDomain, .compute = ComputeImageAveragePool, .infer = InferImagePool});
+               {.domain = kInternalDomain, .compute = AveragePool, .infer = InferImagePool});
 FERRY_OPERATOR(ImageMean, {.domain = kInternalDomain, .compute = ComputeImageMean, .infer = InferImageMean});
 
 }  // namespace ferry

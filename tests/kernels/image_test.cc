@@ -58,14 +58,16 @@ TEST(ImageKernels, ScaleShiftAndLimitEveryChannel) {
   std::mt19937 random(22);
   for (int round = 0; round < 200; ++round) {
     size_t channels = 1 + random() % 40, count = 1 + random() % 5;
-    std::vector<float> x = Numbers(random, channels * count), factor = Numbers(random, channels),
-                       offset = Numbers(random, channels), y(x.size());
+    size_t stride = channels + random() % 3 * (random() % 20);
+    std::vector<float> x = Numbers(random, stride * count), factor = Numbers(random, channels),
+                       offset = Numbers(random, channels), y(channels * count);
     bool shifted = random() % 2, limited = random() % 2;
     Activation activation = limited ? Activation{ActivationKind::kClip, -0.25f, 0.5f} : Activation{};
-    BestImageKernels().affine(x.data(), static_cast<int64_t>(count), static_cast<int64_t>(channels), factor.data(),
-                              shifted ? offset.data() : nullptr, activation, y.data());
-    for (size_t i = 0; i < x.size(); ++i) {
-      float expected = x[i] * factor[i % channels] + (shifted ? offset[i % channels] : 0.0f);
+    BestImageKernels().affine(x.data(), static_cast<int64_t>(stride), static_cast<int64_t>(count),
+                              static_cast<int64_t>(channels), factor.data(), shifted ? offset.data() : nullptr,
+                              activation, y.data());
+    for (size_t i = 0; i < y.size(); ++i) {
+      float expected = x[i / channels * stride + i % channels] * factor[i % channels] + (shifted ? offset[i % channels] : 0.0f);
       if (limited) expected = std::min(std::max(expected, -0.25f), 0.5f);
       ASSERT_NEAR(y[i], expected, 1e-6);
     }

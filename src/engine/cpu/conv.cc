@@ -70,7 +70,8 @@ const Way& Fastest(const std::vector<Way>& ways, const Node& node, const Tensor&
   for (size_t i = 0; i < ways.size(); ++i)
     candidates.push_back({ways[i].name, [&, i] {
                             if (!made[i]) made[i] = ways[i].make(weight, plan, thrown_away);
-                            made[i]->Run({context, plan, x.data(), nullptr, nullptr, y.data(), {}});
+                            made[i]->Run({context, plan, x.data(), nullptr, nullptr, y.data(), {}, conv.channels,
+                                          conv.features});
                           }});
   std::string name = policy.tuner->Choose(ProblemName(plan, policy.precision), candidates);
   for (const Way& way : ways)
@@ -115,7 +116,12 @@ class ImageConv final : public Kernel {
     RunPrepared(context, x, *Unexpected(context.node(), x.shape()));
   }
 
+  bool ReadsStrided(size_t input) const override { return input == 0 && algorithm() && algorithm()->ReadsStrided(); }
+  bool WritesStrided() const override { return algorithm() && algorithm()->WritesStrided(); }
+
  private:
+  const ConvAlgorithm* algorithm() const { return expected_ ? expected_->algorithm.get() : nullptr; }
+
   // Shapes that are known only while running; the last one is remembered.
   std::shared_ptr<const PreparedConv> Unexpected(const Node& node, const Shape& shape) const {
     std::lock_guard lock(mutex_);
@@ -133,8 +139,13 @@ class ImageConv final : public Kernel {
       Require(residual->shape() == plan.output, "residual of shape ", residual->shape(), " does not fit ", plan.output);
     Tensor& y = context.Output(0, DType::kFloat, plan.output);
     if (y.size() == 0) return;
+    const int64_t x_stride = plan.channels_first ? plan.conv.channels : rows_.InputStride(0, x);
+    const int64_t y_stride = rows_.output.StrideOf(y);
+    if (y_stride != plan.conv.features && !prepared.algorithm->WritesStrided())
+      Fail(ErrorCode::kInternal, "an input of shape ", x.shape(), " was not expected");
     prepared.algorithm->Run({context, plan, x.Data<float>(), bias ? bias->Data<float>() : nullptr,
-                             residual ? residual->Data<float>() : nullptr, y.MutableData<float>(), activation_});
+                             residual ? residual->Data<float>() : nullptr, y.MutableData<float>(), activation_,
+                             x_stride, y_stride});
   }
 
   Tensor weight_;

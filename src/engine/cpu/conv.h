@@ -15,6 +15,7 @@ struct ConvCall {
   const float* residual;  // null: none; may be the same memory as y
   float* y;
   Activation activation;
+  int64_t x_stride, y_stride;  // from pixel to pixel: at least as many as channels, or features
 
   int threads() const { return context.services().pool ? context.services().pool->threads() : 1; }
 };
@@ -24,6 +25,9 @@ class ConvAlgorithm {
   virtual ~ConvAlgorithm() = default;
   // The call's plan is the one the algorithm was made for.
   virtual void Run(const ConvCall& call) const = 0;
+  // Whether pixels may lie further apart than they have channels.
+  virtual bool ReadsStrided() const { return false; }
+  virtual bool WritesStrided() const { return false; }
 };
 
 // Weights are [features, channels / groups, kernel…] as Conv has them.

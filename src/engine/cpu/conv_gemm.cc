@@ -211,7 +211,8 @@ class GemmConv final : public ConvAlgorithm {
         bf16_kernels_(bf16_kernels) {}
 
   void Run(const ConvCall& given) const override {
-    ConvCall call{given.context, plan_, given.x, given.bias, given.residual, given.y, given.activation};
+    ConvCall call{given.context, plan_,   given.x, given.bias, given.residual,
+                  given.y, given.activation, given.x_stride, given.y_stride};
     const Tensor* kept = panels_.Find();
     if (!kept) return RunOnTheWay(call);
     if (MergesTaps(call.plan)) return RunMerged(call, kept->raw());
@@ -219,6 +220,9 @@ class GemmConv final : public ConvAlgorithm {
       RunBlock(call, block, {kept->raw(), 0, call.plan.conv.features});
     });
   }
+
+  bool ReadsStrided() const override { return !MergesTaps(plan_); }
+  bool WritesStrided() const override { return true; }
 
  private:
   struct Block {
@@ -293,13 +297,14 @@ class GemmConv final : public ConvAlgorithm {
   // An activation that is no mere limit is applied to a block at a time, where rows are long.
   void Activate(const ConvCall& call, const Block& block) const {
     if (IsLimit(call.activation.kind)) return;
-    int64_t features = call.plan.conv.features;
     Columns columns = ColumnsOf(call.plan.conv, block);
-    float* y = call.y + block.row * features + columns.first;
-    bool whole = columns.count == features;
+    float* y = To(call, block.row, columns.first);
+    bool whole = columns.count == call.y_stride;
     for (int64_t i = 0; i < (whole ? 1 : block.rows); ++i)
-      BestImageKernels().activate(call.activation, y + i * features, whole ? block.rows * features : columns.count);
+      BestImageKernels().activate(call.activation, y + i * call.y_stride, (whole ? block.rows : 1) * columns.count);
   }
+
+  static float* To(const ConvCall& call, int64_t row, int64_t column) { return call.y + row * call.y_stride + column; }
 
   GemmEpilogue Epilogue(const ConvCall& call, int64_t row, int64_t column) const {
     int64_t features = call.plan.conv.features;
@@ -328,9 +333,9 @@ class GemmConv final : public ConvAlgorithm {
   void RunPlain(const ConvCall& call, const Block& block, const Panels& panels) const {
     const ConvPlan& conv = call.plan.conv;
     Columns columns = ColumnsOf(conv, block);
-    kernels_.plain(call.x + block.row * conv.channels, conv.channels, block.rows, conv.channels,
+    kernels_.plain(call.x + block.row * call.x_stride, call.x_stride, block.rows, conv.channels,
                    reinterpret_cast<const float*>(panels.begin) + conv.channels * (columns.first - panels.first),
-                   columns.count, call.y + block.row * conv.features + columns.first, conv.features,
+                   columns.count, To(call, block.row, columns.first), call.y_stride,
                    Epilogue(call, block.row, columns.first));
     Activate(call, block);
   }
@@ -340,7 +345,7 @@ class GemmConv final : public ConvAlgorithm {
     const float** pointers = ThreadScratch<const float*>(ScratchUse::kRowPointers, conv.counts.taps * block.rows);
     PointAtWindows(call, block, pointers);
     GatheredGemm gemm{pointers, block.rows, conv.counts.taps, conv.group_channels};
-    gemm.c_stride = conv.features;
+    gemm.c_stride = call.y_stride;
     if (conv.group_channels >= 16) gemm.zeros = zeros_.data();
     if (conv.groups > 1)
       MultiplyGroups(call, block, panels, gemm);
@@ -356,7 +361,7 @@ class GemmConv final : public ConvAlgorithm {
     for (int64_t group = block.first; group < block.last; ++group) {
       int64_t column = group * conv.group_features;
       gemm.offset = group * conv.group_channels;
-      gemm.c = call.y + block.row * conv.features + column;
+      gemm.c = To(call, block.row, column);
       gemm.epilogue = Epilogue(call, block.row, column);
       Multiply(gemm, panels, group * size);
     }
@@ -368,7 +373,7 @@ class GemmConv final : public ConvAlgorithm {
     const float* const* pointers = gemm.rows;
     Columns columns = ColumnsOf(conv, block);
     gemm.columns = columns.count;
-    gemm.c = call.y + block.row * conv.features + columns.first;
+    gemm.c = To(call, block.row, columns.first);
     const Activation activation = Epilogue(call, block.row, columns.first).activation;
     for (const TapChunk& chunk : filters_.chunks) {
       bool last = &chunk == &filters_.chunks.back();
@@ -379,6 +384,7 @@ class GemmConv final : public ConvAlgorithm {
       } else {
         gemm.epilogue.bias = nullptr;
         gemm.epilogue.residual = gemm.c;
+        gemm.epilogue.residual_stride = gemm.c_stride;
       }
       gemm.epilogue.activation = last ? activation : Activation{};
       Multiply(gemm, panels,
@@ -392,17 +398,17 @@ class GemmConv final : public ConvAlgorithm {
     const auto& axes = call.plan.axes;
     PixelWalk pixel(call.plan, block.row);
     for (int64_t i = 0; i < block.rows; ++i, pixel.Next()) {
-      const float* image = call.x + pixel.image * conv.counts.input * conv.channels;
+      const float* image = call.x + pixel.image * conv.counts.input * call.x_stride;
       const float** to = pointers + i;
       for (int64_t kz = 0; kz < axes[0].kernel; ++kz) {
         int64_t at_z = axes[0].Position(pixel.z, kz);
         for (int64_t ky = 0; ky < axes[1].kernel; ++ky) {
           int64_t at_y = axes[1].Position(pixel.y, ky);
           bool inside = at_z >= 0 && at_z < axes[0].input && at_y >= 0 && at_y < axes[1].input;
-          const float* line = image + (at_z * axes[1].input + at_y) * axes[2].input * conv.channels;
+          const float* line = image + (at_z * axes[1].input + at_y) * axes[2].input * call.x_stride;
           for (int64_t kx = 0; kx < axes[2].kernel; ++kx, to += block.rows) {
             int64_t at_x = axes[2].Position(pixel.x, kx);
-            *to = inside && at_x >= 0 && at_x < axes[2].input ? line + at_x * conv.channels : zeros_.data();
+            *to = inside && at_x >= 0 && at_x < axes[2].input ? line + at_x * call.x_stride : zeros_.data();
           }
         }
       }
@@ -447,8 +453,8 @@ class GemmConv final : public ConvAlgorithm {
         Columns columns = ColumnsOf(conv, block);
         const float* packed = reinterpret_cast<const float*>(panels) + conv.depth() * columns.first;
         GatheredGemm gemm{pointers, block.rows, taps, depth, packed, columns.count};
-        gemm.c = call.y + block.row * conv.features + columns.first;
-        gemm.c_stride = conv.features;
+        gemm.c = To(call, block.row, columns.first);
+        gemm.c_stride = call.y_stride;
         gemm.epilogue = Epilogue(call, block.row, columns.first);
         kernels_.gathered(gemm);
         Activate(call, block);

@@ -53,6 +53,9 @@ class Winograd final : public ConvAlgorithm {
     });
   }
 
+  bool ReadsStrided() const override { return true; }
+  bool WritesStrided() const override { return true; }
+
  private:
   struct Grid {
     Grid(const ImageConvPlan& plan, int64_t outputs)
@@ -109,13 +112,13 @@ class Winograd final : public ConvAlgorithm {
     int64_t size = kernels_.outputs + 2;
     int64_t left = tile % grid.across * kernels_.outputs - horizontal.pad_begin;
     int64_t top = tile / grid.across % grid.down * kernels_.outputs - vertical.pad_begin;
-    const float* image = call.x + tile / (grid.across * grid.down) * conv.counts.input * conv.channels;
+    const float* image = call.x + tile / (grid.across * grid.down) * conv.counts.input * call.x_stride;
     const float* pixels[kMostWinogradPositions];
     for (int64_t y = 0; y < size; ++y)
       for (int64_t x = 0; x < size; ++x) {
         bool inside = top + y >= 0 && top + y < vertical.input && left + x >= 0 && left + x < horizontal.input;
         pixels[y * size + x] =
-            inside ? image + ((top + y) * horizontal.input + left + x) * conv.channels : zeros_.data();
+            inside ? image + ((top + y) * horizontal.input + left + x) * call.x_stride : zeros_.data();
       }
     kernels_.input(pixels, conv.channels, v, stride);
   }
@@ -130,10 +133,10 @@ class Winograd final : public ConvAlgorithm {
     const float* residual[kMostWinogradOutputs];
     for (int64_t i = 0; i < kernels_.outputs * kernels_.outputs; ++i) {
       int64_t row = top + i / kernels_.outputs, x = left + i % kernels_.outputs;
-      int64_t at = (image + row * horizontal.output + x) * conv.features + column;
+      int64_t pixel = image + row * horizontal.output + x;
       bool there = row < vertical.output && x < horizontal.output;
-      y[i] = there ? call.y + at : nullptr;
-      residual[i] = there && call.residual ? call.residual + at : nullptr;
+      y[i] = there ? call.y + pixel * call.y_stride + column : nullptr;
+      residual[i] = there && call.residual ? call.residual + pixel * conv.features + column : nullptr;
     }
     kernels_.output({m, stride, columns, call.bias ? call.bias + column : nullptr, y,
                      call.residual ? residual : nullptr, call.activation});

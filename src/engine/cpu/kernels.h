@@ -16,6 +16,9 @@ std::unique_ptr<Kernel> MakeRowKernel(const KernelRequest& request);
 std::unique_ptr<Kernel> MakeConvKernel(const KernelRequest& request);
 std::unique_ptr<Kernel> MakeConvTransposeKernel(const KernelRequest& request);
 std::unique_ptr<Kernel> MakeLstmKernel(const KernelRequest& request);
+std::unique_ptr<Kernel> MakeConcatKernel(const KernelRequest& request);
+// Pools and channel-wise factors of channels-last images.
+std::unique_ptr<Kernel> MakeImageKernel(const KernelRequest& request);
 // Arithmetic, functions of one float and reductions.
 std::unique_ptr<Kernel> MakeElementwiseKernel(const KernelRequest& request);
 

@@ -78,11 +78,11 @@ void ScaledRowSum(const float* x, int64_t count, int64_t stride, int64_t channel
       });
 }
 
-void Affine(const float* x, int64_t count, int64_t channels, const float* factor, const float* offset,
+void Affine(const float* x, int64_t stride, int64_t count, int64_t channels, const float* factor, const float* offset,
             const Activation& activation, float* to) {
   const FloatTag d;
   const Limits limits(activation);
-  for (int64_t i = 0; i < count; ++i, x += channels, to += channels)
+  for (int64_t i = 0; i < count; ++i, x += stride, to += channels)
     ForVectors(
         channels,
         [&](int64_t c) {

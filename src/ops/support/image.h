@@ -4,9 +4,11 @@
 
 #include <array>
 
+#include "ops/context.h"
 #include "ops/infer_context.h"
 #include "ops/support/conv.h"
 #include "ops/support/pool.h"
+#include "ops/support/strided_rows.h"
 
 namespace ferry {
 
@@ -31,6 +33,11 @@ struct ImageConvPlan {
 ImageConvPlan PlanImageConv(const Node& node, const Shape& x, const Shape& w);
 // Sets output 0 of a convolution from the shapes of inputs 0 and 1.
 void InferImageConv(InferContext& context, DType type);
+
+// The operators of these names where pixels of input 0 may lie apart; those of a pool's output too.
+void ComputeImageAffine(OpContext& context, const RowLayout& rows);
+void ComputeImageMaxPool(OpContext& context, const RowLayout& rows);
+void ComputeImageAveragePool(OpContext& context, const RowLayout& rows);
 
 // Calls visit(row, pixel offsets of the taps inside the image, their number) for every output pixel of one image in
 // rows [first, last); offsets count pixels.

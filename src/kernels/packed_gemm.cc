@@ -18,9 +18,21 @@ int64_t PackedIndex(int64_t depth, int64_t k, int64_t n) {
 
 namespace {
 
+// Few columns of each row: the processor does not see which lines come next.
+void PackFewColumns(const float* b, int64_t depth, int64_t panels, int64_t row_stride, float* packed) {
+  constexpr int64_t kAhead = 24;
+  for (int64_t k = 0; k < depth; ++k, b += row_stride, packed += kPanelWidth)
+    for (int64_t i = 0; i < panels; ++i) {
+      if (k + kAhead < depth) __builtin_prefetch(b + kAhead * row_stride + i * kPanelWidth);
+      std::memcpy(packed + i * depth * kPanelWidth, b + i * kPanelWidth, kPanelWidth * sizeof(float));
+    }
+}
+
 // Rows that lie together are read as they lie, a block of them for all panels: each page is touched once.
 void PackRows(const float* b, int64_t depth, int64_t columns, int64_t row_stride, float* packed) {
-  constexpr int64_t kBlock = 32;
+  constexpr int64_t kBlock = 32, kFewPanels = 8;
+  if (columns % kPanelWidth == 0 && columns <= kFewPanels * kPanelWidth && columns < row_stride)
+    return PackFewColumns(b, depth, columns / kPanelWidth, row_stride, packed);
   for (int64_t first = 0; first < depth; first += kBlock) {
     const int64_t last = std::min(depth, first + kBlock);
     for (int64_t n = 0; n < columns; n += kPanelWidth) {

@@ -66,6 +66,26 @@ TEST(FirstRun, GivesTheBitsOfLaterProducts) {
   for (int round = 0; round < 60; ++round) ExpectSameEachTime(RandomProduct(random));
 }
 
+TEST(FirstRun, GivesTheBitsOfLaterProductsOfBytes) {
+  Random random(6);
+  for (int round = 0; round < 40; ++round) {
+    const int64_t rows = random.Int(1, 300), depth = random.Int(1, 5) == 1 ? 2000 : random.Int(1, 300),
+                  columns = random.Int(1, 400);
+    auto bytes = [&](Shape shape, bool is_signed) {
+      return is_signed ? random.Numbers<int8_t>(shape) : random.Numbers<uint8_t>(shape);
+    };
+    const bool x_signed = random.Bool(), w_signed = random.Bool();
+    Tensor x = bytes({rows, depth}, x_signed), w = bytes({depth, columns}, w_signed);
+    ExpectSameEachTime(
+        {MakeModel({MakeInfo("x", x.dtype(), ToSymbolic(x.shape()))},
+                   {MakeNode("MatMulInteger", {"x", "w", "x0", "w0"}, {"y"})}, {MakeInfo("y", DType::kInt32)},
+                   {MakeStored("w", w), MakeStored("x0", bytes({}, x_signed)),
+                    MakeStored("w0", bytes({random.Bool() ? columns : 1}, w_signed))}),
+         {{"x", x}},
+         Cat(x.shape(), " ", w.shape())});
+  }
+}
+
 // 1×1, strided and dilated windows over few and many pixels, and 3×3 ones that take Winograd's algorithm.
 TEST(FirstRun, GivesTheBitsOfLaterConvolutions) {
   Random random(2);

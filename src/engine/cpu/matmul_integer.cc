@@ -1,6 +1,7 @@
 // Products of bytes with a constant 8-bit matrix, packed once: MatMulInteger, DynamicMatMul and QuantizedMatMul.
 #include <algorithm>
 
+#include "engine/cpu/cuts.h"
 #include "engine/cpu/int8_product.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/scratch.h"
@@ -84,9 +85,13 @@ std::unique_ptr<Kernel> MakeQuantizedMatMul(const KernelRequest& request) {
 // With scales the sums become floats.
 class IntegerMatMul final : public Kernel {
  public:
-  IntegerMatMul(Int8Weights weights, std::vector<int32_t> zeros, void (*portable)(OpContext&))
-      : weights_(std::move(weights)), zeros_(std::move(zeros)), portable_(portable) {
-    zeros_.resize(zeros_.size() == 1 ? static_cast<size_t>(weights_.columns) : zeros_.size(), zeros_[0]);
+  IntegerMatMul(const Tensor& weight, uint8_t flip, std::vector<int32_t> zeros, const KernelRequest& request)
+      : weight_(weight),
+        flip_(flip),
+        packed_(PackInt8RowsLater(weight, flip, request.weights)),
+        zeros_(std::move(zeros)),
+        portable_(request.op.compute) {
+    zeros_.resize(zeros_.size() == 1 ? static_cast<size_t>(shape_.columns) : zeros_.size(), zeros_[0]);
     has_zeros_ = std::any_of(zeros_.begin(), zeros_.end(), [](int32_t zero) { return zero != 0; });
     zeros_.resize(zeros_.size() + kInt8PanelWidth);
   }
@@ -100,63 +105,106 @@ class IntegerMatMul final : public Kernel {
   void Run(OpContext& context) const override {
     const Tensor& a = context.Input(0);
     const Tensor* zero = context.OptionalInput(2);
-    int64_t depth = weights_.depth, columns = weights_.columns;
+    const int64_t depth = shape_.depth, columns = shape_.columns;
     if (a.rank() < 1 || a.shape().back() != depth || (zero && zero->size() != 1)) return portable_(context);
-    uint8_t flip = FlipOf(a.dtype());
-    int32_t a_zero = ZeroPoints(zero, a.dtype())[0] + flip;
     Shape shape = a.shape();
     shape.back() = columns;
-    Int8Output out;
-    out.stride = columns;
-    void* y = context.Output(0, is_float_ ? DType::kFloat : DType::kInt32, shape).mutable_raw();
-    int64_t padded = columns + kInt8PanelWidth;
-    int32_t* offset = ThreadScratch<int32_t>(ScratchUse::kPaddedImage, 2 * padded);
-    std::fill_n(offset + columns, kInt8PanelWidth, 0);
-    const int32_t* sums = SumsBehind(*weights_.packed, columns);
-    for (int64_t n = 0; n < columns; ++n)
-      offset[n] = static_cast<int32_t>(-static_cast<uint32_t>(a_zero) * static_cast<uint32_t>(sums[n]));
-    float* factor = reinterpret_cast<float*>(offset + padded);
+    Call call{BytesOf(a), FlipOf(a.dtype()), ZeroPoints(zero, a.dtype())[0] + FlipOf(a.dtype())};
+    call.y = context.Output(0, is_float_ ? DType::kFloat : DType::kInt32, shape).mutable_raw();
+    const int64_t padded = columns + kInt8PanelWidth;
+    auto* offset = ThreadScratch<int32_t>(ScratchUse::kPaddedImage, 2 * padded);
+    auto* factor = reinterpret_cast<float*>(offset + padded);
     if (is_float_) {
-      out.kind = Int8Output::Kind::kFloats;
-      float scale = *context.Input(4).Data<float>();
+      const float scale = *context.Input(4).Data<float>();
       for (int64_t n = 0; n < padded; ++n) factor[n] = scale * scales_[static_cast<size_t>(n)];
+      call.factor = factor;
     }
-    ForInt8Blocks(context, weights_, a.size() / depth, [&](const Int8Block& block) {
-      Int8Product product = ProductOf(weights_, block, PrepareBlock(BytesOf(a), flip, block, depth));
-      int64_t column = block.first * kInt8PanelWidth;
-      product.out = out;
-      product.out.c = static_cast<int32_t*>(y) + block.row * columns + column;  // as long as a float
-      product.out.offset = offset + column;
-      product.out.factor = factor + column;
-      if (!bias_.empty()) product.out.shift = bias_.data() + column;
-      if (has_zeros_) {
-        product.out.row_term = RowTerms(BytesOf(a) + block.row * depth, flip, block.rows, a_zero);
-        product.out.column_term = zeros_.data() + column;
-      }
-      BestInt8Kernels().multiply(product);
+    const Tensor* packed = packed_.Find();
+    if (packed) TakeOff(call.a_zero, SumsBehind(*packed, columns), columns, offset);
+    ForInt8Blocks(context, shape_, a.size() / depth, [&](const Int8Block& block) {
+      const void* ready = PrepareBlock(call.a, call.flip, block, depth);
+      if (has_zeros_) RowTerms(call.a + block.row * depth, call.flip, block.rows, call.a_zero);
+      const int64_t column = block.first * kInt8PanelWidth;
+      if (!packed) return MultiplyOnTheWay(call, block, ready);
+      Multiply(call, block, ready, packed->Data<int8_t>() + column * PaddedDepth(depth), offset + column);
     });
   }
 
  private:
+  struct Call {
+    const uint8_t* a;
+    uint8_t flip;
+    int32_t a_zero;
+    void* y = nullptr;
+    const float* factor = nullptr;  // null: sums are wanted
+  };
+
+  // What the zero point of A has added to sums; nothing beyond their end.
+  static void TakeOff(int32_t a_zero, const int32_t* sums, int64_t count, int32_t* offset) {
+    for (int64_t n = 0; n < count; ++n)
+      offset[n] = static_cast<int32_t>(-static_cast<uint32_t>(a_zero) * static_cast<uint32_t>(sums[n]));
+    std::fill_n(offset + count, kInt8PanelWidth, 0);
+  }
+
+  // With the block's panels and offsets.
+  void Multiply(const Call& call, const Int8Block& block, const void* ready, const int8_t* panels,
+                const int32_t* offset) const {
+    const int64_t column = block.first * kInt8PanelWidth;
+    Int8Product product{ready, block.rows, shape_.depth};
+    product.packed = panels;
+    product.columns = std::min(shape_.columns, block.last * kInt8PanelWidth) - column;
+    Int8Output& out = product.out;
+    out.stride = shape_.columns;
+    out.c = static_cast<int32_t*>(call.y) + block.row * shape_.columns + column;  // as long as a float
+    out.offset = offset;
+    if (call.factor) {
+      out.kind = Int8Output::Kind::kFloats;
+      out.factor = call.factor + column;
+    }
+    if (!bias_.empty()) out.shift = bias_.data() + column;
+    if (has_zeros_) {
+      out.row_term = ThreadScratch<int32_t>(ScratchUse::kRowPointers, block.rows);
+      out.column_term = zeros_.data() + column;
+    }
+    BestInt8Kernels().multiply(product);
+  }
+
+  void MultiplyOnTheWay(const Call& call, const Int8Block& block, const void* ready) const {
+    const int64_t step = std::min(PanelsOnTheWay(PaddedDepth(shape_.depth) / 4), block.last - block.first);
+    const int64_t width = step * kInt8PanelWidth, size = PackedInt8Size(shape_.depth, width);
+    auto* panels = ThreadScratch<int8_t>(ScratchUse::kPanels, size + (2 * width + kInt8PanelWidth) * 4);
+    auto* sums = reinterpret_cast<int32_t*>(panels + size);
+    for (Int8Block part = block; part.first < block.last; part.first += step) {
+      part.last = std::min(block.last, part.first + step);
+      const int64_t column = part.first * kInt8PanelWidth;
+      const int64_t count = std::min(shape_.columns, part.last * kInt8PanelWidth) - column;
+      PackInt8Columns(weight_, flip_, column, count, panels, sums);
+      TakeOff(call.a_zero, sums, count, sums + width);
+      Multiply(call, part, ready, panels, sums + width);
+    }
+  }
+
   std::vector<float> Spread(const Tensor* values, float otherwise) const {
-    std::vector<float> spread(static_cast<size_t>(weights_.columns + kInt8PanelWidth), otherwise);
-    for (int64_t n = 0; values && n < weights_.columns; ++n)
+    std::vector<float> spread(static_cast<size_t>(shape_.columns + kInt8PanelWidth), otherwise);
+    for (int64_t n = 0; values && n < shape_.columns; ++n)
       spread[static_cast<size_t>(n)] = values->Data<float>()[values->size() == 1 ? 0 : n];
     return spread;
   }
 
-  // depth · a0 - Σa of each row.
-  const int32_t* RowTerms(const uint8_t* a, uint8_t flip, int64_t rows, int32_t a_zero) const {
+  // depth · a0 - Σa of each row, in this thread's scratch memory.
+  void RowTerms(const uint8_t* a, uint8_t flip, int64_t rows, int32_t a_zero) const {
     int32_t* terms = ThreadScratch<int32_t>(ScratchUse::kRowPointers, rows);
     for (int64_t i = 0; i < rows; ++i) {
       uint32_t sum = 0;
-      for (int64_t k = 0; k < weights_.depth; ++k) sum += static_cast<uint8_t>(a[i * weights_.depth + k] ^ flip);
-      terms[i] = static_cast<int32_t>(static_cast<uint32_t>(weights_.depth) * static_cast<uint32_t>(a_zero) - sum);
+      for (int64_t k = 0; k < shape_.depth; ++k) sum += static_cast<uint8_t>(a[i * shape_.depth + k] ^ flip);
+      terms[i] = static_cast<int32_t>(static_cast<uint32_t>(shape_.depth) * static_cast<uint32_t>(a_zero) - sum);
     }
-    return terms;
   }
 
-  Int8Weights weights_;
+  Tensor weight_;
+  uint8_t flip_;
+  Int8Weights shape_{1, weight_.dim(0), weight_.dim(1), nullptr};
+  WeightCache::Later packed_;
   std::vector<int32_t> zeros_;  // per column, of the weights as packed
   bool has_zeros_ = false, is_float_ = false;
   std::vector<float> scales_, bias_;
@@ -182,8 +230,7 @@ std::unique_ptr<Kernel> MakeIntegerMatMul(const KernelRequest& request) {
   // Unsigned weights are packed as signed ones, 128 lower.
   uint8_t flip = weight->dtype() == DType::kUInt8 ? kSignFlip : uint8_t{0};
   for (int32_t& value : zeros) value -= flip;
-  Int8Weights packed = PackInt8Rows(*weight, flip, request.weights);
-  auto kernel = std::make_unique<IntegerMatMul>(std::move(packed), std::move(zeros), request.op.compute);
+  auto kernel = std::make_unique<IntegerMatMul>(*weight, flip, std::move(zeros), request);
   if (request.node.op_type == "MatMulInteger") return kernel;
   auto per_column = [&](size_t i) -> const Tensor* {
     return i < request.inputs.size() && request.inputs[i] ? &*request.inputs[i]->constant : nullptr;

@@ -53,7 +53,9 @@ void PackRows(const uint8_t* from, int64_t stride, int64_t rows, uint8_t flip, i
   for (int64_t i = 0; i < columns; ++i) sums[i] += each[i] - too_much;
 }
 
-void FillFromRows(const uint8_t* rows, int64_t depth, int64_t columns, uint8_t flip, int8_t* panels, int32_t* sums) {
+// `columns` of rows that are `length` long.
+void FillFromRows(const uint8_t* rows, int64_t length, int64_t depth, int64_t columns, uint8_t flip, int8_t* panels,
+                  int32_t* sums) {
   constexpr int64_t kBlock = 16;  // rows that are read for all panels at once: their lines stay in the nearest cache
   const int64_t padded = PaddedDepth(depth);
   const auto pack = BestInt8Kernels().depth_unit == 2 ? PackRows<2> : PackRows<4>;
@@ -61,12 +63,12 @@ void FillFromRows(const uint8_t* rows, int64_t depth, int64_t columns, uint8_t f
   for (int64_t first = 0; first < padded; first += kBlock)
     for (int64_t n = 0; n < columns; n += kInt8PanelWidth) {
       const int64_t filled = std::min(kInt8PanelWidth, columns - n), there = std::min(kBlock, depth - first);
-      const uint8_t* from = rows + first * columns + n;
-      int64_t stride = columns;
+      const uint8_t* from = rows + first * length + n;
+      int64_t stride = length;
       uint8_t edge[kBlock * kInt8PanelWidth];
       if (filled < kInt8PanelWidth || there < kBlock) {
         std::fill_n(edge, sizeof edge, flip);
-        for (int64_t k = 0; k < there; ++k) std::copy_n(from + k * columns, filled, edge + k * kInt8PanelWidth);
+        for (int64_t k = 0; k < there; ++k) std::copy_n(from + k * length, filled, edge + k * kInt8PanelWidth);
         from = edge, stride = kInt8PanelWidth;
       }
       pack(from, stride, std::min(kBlock, padded - first), flip, panels + n * padded + first * kInt8PanelWidth, filled,
@@ -135,20 +137,30 @@ void FillFromLines(const int8_t* lines, const int8_t* end, int64_t channels, int
   }
 }
 
+// Bytes of packed weights with their sums.
+int64_t WholeSize(const Int8Weights& weights) {
+  return weights.groups *
+         (PackedInt8Size(weights.depth, weights.columns) + weights.columns * static_cast<int64_t>(sizeof(int32_t)));
+}
+
 // fill(group, its panels, its sums)
 template <class FillGroup>
-Int8Weights Pack(Int8Weights made, const Tensor& weight, const std::string& form, WeightCache& cache,
-                 const FillGroup& fill) {
-  const int64_t size = PackedInt8Size(made.depth, made.columns), sums = made.groups * made.columns;
-  const int64_t count = made.groups * size + sums * static_cast<int64_t>(sizeof(int32_t));
-  auto fill_all = [=, groups = made.groups, columns = made.columns](Tensor& packed) {
+WeightCache::Fill FillAll(const Int8Weights& weights, const FillGroup& fill) {
+  return [=, groups = weights.groups, columns = weights.columns,
+          size = PackedInt8Size(weights.depth, weights.columns)](Tensor& packed) {
     auto* panels = packed.MutableData<int8_t>();
     for (int64_t group = 0; group < groups; ++group)
       fill(group, panels + group * size, reinterpret_cast<int32_t*>(panels + groups * size) + group * columns);
   };
-  made.packed = cache.GetTensor(weight, Cat(form, Int8Order()), DType::kInt8, count, fill_all);
-  return made;
 }
+
+WeightCache::Fill FillRows(const Tensor& weight, uint8_t flip) {
+  return FillAll({1, weight.dim(0), weight.dim(1), nullptr}, [=](int64_t, int8_t* panels, int32_t* sums) {
+    PackInt8Columns(weight, flip, 0, weight.dim(1), panels, sums);
+  });
+}
+
+std::string RowsForm(uint8_t flip) { return Cat("8-bit panels ^ ", static_cast<int>(flip), Int8Order()); }
 
 }  // namespace
 
@@ -172,25 +184,36 @@ void Int8ColumnSums::Take(void (*multiply)(const Int8Product&), const void* pane
   multiply(product);
 }
 
+void PackInt8Columns(const Tensor& weight, uint8_t flip, int64_t first, int64_t count, int8_t* panels, int32_t* sums) {
+  FillFromRows(reinterpret_cast<const uint8_t*>(weight.raw()) + first, weight.dim(1), weight.dim(0), count, flip,
+               panels, sums);
+}
+
 Int8Weights PackInt8Rows(const Tensor& weight, uint8_t flip, WeightCache& cache) {
-  const int64_t depth = weight.dim(0), columns = weight.dim(1);
-  return Pack({1, depth, columns, nullptr}, weight, Cat("8-bit panels ^ ", static_cast<int>(flip)), cache,
-              [=](int64_t, int8_t* panels, int32_t* sums) {
-                FillFromRows(reinterpret_cast<const uint8_t*>(weight.raw()), depth, columns, flip, panels, sums);
-              });
+  Int8Weights made{1, weight.dim(0), weight.dim(1), nullptr};
+  made.packed = cache.GetTensor(weight, RowsForm(flip), DType::kInt8, WholeSize(made), FillRows(weight, flip));
+  return made;
+}
+
+WeightCache::Later PackInt8RowsLater(const Tensor& weight, uint8_t flip, WeightCache& cache) {
+  const int64_t size = WholeSize({1, weight.dim(0), weight.dim(1), nullptr});
+  return cache.GetLater(weight, RowsForm(flip), DType::kInt8, size, FillRows(weight, flip));
 }
 
 Int8Weights PackInt8Lines(const Tensor& weight, int64_t groups, int64_t taps, WeightCache& cache,
                           int64_t channel_unit) {
   const int64_t columns = weight.dim(0) / groups, length = weight.size() / weight.dim(0), channels = length / taps;
   const int64_t depth = (channels + channel_unit - 1) / channel_unit * channel_unit * taps;
-  return Pack({groups, depth, columns, nullptr}, weight,
-              Cat("8-bit lines of ", taps, " taps in ", groups, " groups", depth > length ? ", channels padded" : ""),
-              cache, [=](int64_t group, int8_t* panels, int32_t* sums) {
-                const int8_t* lines = weight.Data<int8_t>();
-                FillFromLines(lines + group * columns * length, lines + weight.size(), channels, depth, columns, taps,
-                              panels, sums);
-              });
+  Int8Weights made{groups, depth, columns, nullptr};
+  auto fill = [=](int64_t group, int8_t* panels, int32_t* sums) {
+    const int8_t* lines = weight.Data<int8_t>();
+    FillFromLines(lines + group * columns * length, lines + weight.size(), channels, depth, columns, taps, panels,
+                  sums);
+  };
+  std::string form = Cat("8-bit lines of ", taps, " taps in ", groups, " groups",
+                         depth > length ? ", channels padded" : "", Int8Order());
+  made.packed = cache.GetTensor(weight, form, DType::kInt8, WholeSize(made), FillAll(made, fill));
+  return made;
 }
 
 }  // namespace ferry

@@ -19,6 +19,9 @@ struct Int8Weights {
 
 // A [depth × columns] matrix of bytes; every byte is changed by `flip`.
 Int8Weights PackInt8Rows(const Tensor& weight, uint8_t flip, WeightCache& cache);
+// The same for whoever can do with some columns at a time, which are made on the way together with their sums.
+WeightCache::Later PackInt8RowsLater(const Tensor& weight, uint8_t flip, WeightCache& cache);
+void PackInt8Columns(const Tensor& weight, uint8_t flip, int64_t first, int64_t count, int8_t* panels, int32_t* sums);
 // One line of int8_t for each column of each group, which holds `taps` weights of every channel side by side; in panels
 // those of one tap are, with zeros up to a multiple of `channel_unit` channels.
 Int8Weights PackInt8Lines(const Tensor& weight, int64_t groups, int64_t taps, WeightCache& cache,

@@ -20,7 +20,7 @@
 namespace ferry {
 
 // To be raised whenever a form of weights changes its layout under the same name.
-inline constexpr int kPackingVersion = 1;
+inline constexpr int kPackingVersion = 2;
 
 class WeightCache {
   struct Order;

@@ -33,6 +33,10 @@ struct Int8Product {
   const void* packed = nullptr;  // int8_t, or int16_t for multiply_shorts
   int64_t columns = 0;
   Int8Output out;
+  // Rows are signed bytes: only where takes_signed.
+  bool is_signed = false;
+  // Room to widen rows that are faster so. They need not be.
+  void* scratch = nullptr;
 };
 
 // Rows of A where they are: each is `count` runs of `length` bytes, the first one at at[row], each `stride` after the one
@@ -46,13 +50,17 @@ struct Int8Kernels {
   int64_t depth_unit;      // depths that lie side by side
   int64_t depth_multiple;  // the depth is padded to with zeros
   int64_t element_bytes;   // of a ready element of A
+  int64_t scratch_bytes;   // for every ready element, of Int8Product::scratch
   int64_t tile_rows;       // rows at full speed: cut work into multiples of it
+  // Products whose rows have their zero point near 128 are faster when it lies near 0, which `prepare` with kSignFlip
+  // for unsigned bytes, and without for signed ones, makes of it.
+  bool takes_signed;
   // Makes bytes ready. Signed ones are given with kSignFlip and count from -128 on, unsigned ones with 0.
   void (*prepare)(const uint8_t* from, uint8_t flip, int64_t count, void* to);
   void (*fill)(uint8_t value, int64_t count, void* to);
   void (*multiply)(const Int8Product& product);
-  // The same for any 16-bit integers on both sides, packed in the same order; sums wrap. Null where bytes are
-  // multiplied so much faster that nobody should want it.
+  // The same for any 16-bit integers on both sides, packed in the order of PackedShortsIndex; sums wrap. Null where
+  // bytes are multiplied so much faster that nobody should want it.
   void (*multiply_shorts)(const Int8Product& product);
   // The same for unsigned bytes that lie apart (product.a is not used); null where bytes must be made ready.
   void (*multiply_runs)(const Int8Product& product, const Int8Runs& runs);
@@ -70,6 +78,8 @@ int64_t PaddedDepth(int64_t depth);
 // Bytes that the packed form of a [depth × columns] matrix takes, and where element (k, n) of it lies.
 int64_t PackedInt8Size(int64_t depth, int64_t columns);
 int64_t PackedInt8Index(int64_t depth, int64_t k, int64_t n);
+inline constexpr int64_t kShortsUnit = 2;
+int64_t PackedShortsIndex(int64_t depth, int64_t k, int64_t n);
 // Columns up to the end of their panel.
 inline int64_t PaddedColumns(int64_t columns) {
   return (columns + kInt8PanelWidth - 1) / kInt8PanelWidth * kInt8PanelWidth;

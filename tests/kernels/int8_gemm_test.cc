@@ -16,8 +16,15 @@ struct Trial {
     rows = 1 + random() % 30, depth = 1 + random() % (random() % 10 == 0 ? 1500 : 70), columns = 1 + random() % 100;
     flip = random() % 2 ? kSignFlip : uint8_t{0};
     bool extreme = random() % 4 == 0;  // the products that saturate where they are added in 16 bits
+    is_signed = BestInt8Kernels().takes_signed && random() % 2;
+    // Most numbers lie near the zero point; how many do not is different from trial to trial.
+    const uint32_t outliers = random() % 3 == 0 ? 1 + random() % 200 : 0;
     std::vector<uint8_t> a(static_cast<size_t>(rows * depth));
-    for (uint8_t& value : a) value = static_cast<uint8_t>(extreme ? 255 ^ flip : random());
+    for (uint8_t& value : a) {
+      value = static_cast<uint8_t>(extreme ? 255 ^ flip : random());
+      if (outliers && random() % 1000 > outliers)
+        value = static_cast<uint8_t>((is_signed ? 96 + random() % 64 : random() % 128) ^ flip);
+    }
     packed.resize(static_cast<size_t>(PackedInt8Size(depth, columns)));
     std::vector<int8_t> b(static_cast<size_t>(depth * columns));
     for (int64_t k = 0; k < depth; ++k)
@@ -31,21 +38,27 @@ struct Trial {
     for (int64_t i = 0; i < rows; ++i) {
       uint8_t* row = ready.data() + i * padded;
       kernels.fill(0, PaddedDepth(depth), row);
-      kernels.prepare(a.data() + i * depth, flip, depth, row);
+      kernels.prepare(a.data() + i * depth, is_signed ? flip ^ kSignFlip : flip, depth, row);
     }
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t n = 0; n < columns; ++n) {
         int32_t sum = 0;
         for (int64_t k = 0; k < depth; ++k)
-          sum += (a[static_cast<size_t>(i * depth + k)] ^ flip) * b[static_cast<size_t>(k * columns + n)];
+          sum += ((a[static_cast<size_t>(i * depth + k)] ^ flip) - (is_signed ? kSignFlip : 0)) *
+                 b[static_cast<size_t>(k * columns + n)];
         sums.push_back(sum);
       }
+    if (random() % 2) scratch.resize(static_cast<size_t>(rows * PaddedDepth(depth) * kernels.scratch_bytes));
   }
-  Int8Product Product(Int8Output out) const { return {ready.data(), rows, depth, packed.data(), columns, out}; }
+  Int8Product Product(Int8Output out) {
+    return {ready.data(), rows, depth,     packed.data(),
+            columns,      out,  is_signed, scratch.empty() ? nullptr : scratch.data()};
+  }
 
   int64_t rows, depth, columns;
   uint8_t flip;
-  std::vector<uint8_t> ready;
+  bool is_signed;
+  std::vector<uint8_t> ready, scratch;
   std::vector<int8_t> packed;
   std::vector<int32_t> sums;
 };
@@ -118,6 +131,30 @@ TEST(Int8Gemm, FindsRowsThatLieApart) {
         ASSERT_EQ(c[static_cast<size_t>(i * columns + n)], sum) << rows << "×" << depth << "×" << columns;
       }
   }
+}
+
+TEST(Int8Gemm, IsExactWhereOneRowIsVeryDeep) {
+  const int64_t depth = 170003, columns = 3;
+  const Int8Kernels& kernels = BestInt8Kernels();
+  std::mt19937 random(5);
+  std::vector<uint8_t> a(static_cast<size_t>(depth)), ready(static_cast<size_t>(PaddedDepth(depth) * 2));
+  std::vector<int8_t> packed(static_cast<size_t>(PackedInt8Size(depth, columns)));
+  std::vector<int32_t> expected(columns), sums(columns);
+  for (int64_t k = 0; k < depth; ++k) {
+    a[static_cast<size_t>(k)] = static_cast<uint8_t>(random());
+    for (int64_t n = 0; n < columns; ++n) {
+      auto weight = static_cast<int8_t>(random());
+      packed[static_cast<size_t>(PackedInt8Index(depth, k, n))] = weight;
+      expected[static_cast<size_t>(n)] += a[static_cast<size_t>(k)] * weight;
+    }
+  }
+  kernels.fill(0, PaddedDepth(depth), ready.data());
+  kernels.prepare(a.data(), 0, depth, ready.data());
+  Int8Output out;
+  out.c = sums.data();
+  out.stride = columns;
+  kernels.multiply({ready.data(), 1, depth, packed.data(), columns, out});
+  EXPECT_EQ(sums, expected);
 }
 
 TEST(Int8Gemm, ScalesItsSums) {

@@ -78,7 +78,7 @@ std::vector<int32_t> Multiply(const Trial& trial, const Int8WinogradKernels& ker
     for (int64_t c = 0; c < trial.channels; ++c)
       for (int64_t point = 0; point < points; ++point) {
         int16_t weight = weights[static_cast<size_t>(point * size + c * trial.features + n)];
-        packed[static_cast<size_t>(point * size + PackedInt8Index(trial.channels, c, n))] = weight;
+        packed[static_cast<size_t>(point * size + PackedShortsIndex(trial.channels, c, n))] = weight;
         for (int64_t tile = 0; !multiply && tile < trial.tiles; ++tile) {
           auto at = static_cast<size_t>((point * trial.tiles + tile) * trial.features + n);
           int32_t product = input[static_cast<size_t>((point * trial.tiles + tile) * trial.channels + c)] * weight;

@@ -8,9 +8,14 @@
 
 namespace ferry {
 
-Int8Finish::Int8Finish(const QuantizedStep& step, DType x_type, std::shared_ptr<const Tensor> packed,
+bool ShouldBeSigned(int32_t zero) { return BestInt8Kernels().takes_signed && zero >= 64 && zero < 192; }
+
+Int8Finish::Int8Finish(Of maker, const QuantizedStep& step, DType x_type, std::shared_ptr<const Tensor> packed,
                        WeightCache& cache, const Tensor& factor, const Tensor* bias, int64_t count)
-    : step_(step), flip_(FlipOf(x_type)), x_zero_(step.x_zero + flip_) {
+    : step_(step),
+      signed_rows_(maker == Of::kProduct && ShouldBeSigned(step.x_zero + FlipOf(x_type))),
+      flip_(signed_rows_ ? FlipOf(x_type) ^ kSignFlip : FlipOf(x_type)),
+      x_zero_(step.x_zero + FlipOf(x_type) - (signed_rows_ ? kSignFlip : 0)) {
   QuantizedColumns columns(step, factor, bias, count);
   auto padded = static_cast<size_t>(count + kInt8PanelWidth);
   offset_ = std::make_shared<std::vector<int32_t>>(padded);
@@ -79,6 +84,29 @@ void ForInt8Blocks(const OpContext& context, const Int8Weights& weights, int64_t
 void* ReadyRows(int64_t rows, int64_t depth) {
   return ThreadScratch<std::byte>(ScratchUse::kWidenedRows,
                                   (rows * PaddedDepth(depth) + kInt8Slack) * BestInt8Kernels().element_bytes);
+}
+
+void* Int8Scratch(int64_t rows, int64_t depth) {
+  int64_t bytes = rows * PaddedDepth(depth) * BestInt8Kernels().scratch_bytes;
+  return bytes > 0 ? ThreadScratch<std::byte>(ScratchUse::kWinograd, bytes) : nullptr;
+}
+
+const void* PrepareRows(const uint8_t* from, uint8_t flip, int64_t rows, int64_t depth) {
+  const Int8Kernels& kernels = BestInt8Kernels();
+  int64_t padded = PaddedDepth(depth);
+  if (padded == depth && flip == 0 && kernels.element_bytes == 1) return from;
+  void* ready = ReadyRows(rows, depth);
+  if (padded == depth) {
+    kernels.prepare(from, flip, rows * depth, ready);
+    return ready;
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    std::byte* to = static_cast<std::byte*>(ready) + i * padded * kernels.element_bytes;
+    kernels.prepare(from + i * depth, flip, depth, to);
+    // What pads the depth meets weights of zero, but must be some number.
+    kernels.fill(0, padded - depth, to + depth * kernels.element_bytes);
+  }
+  return ready;
 }
 
 }  // namespace ferry

@@ -9,12 +9,17 @@
 
 namespace ferry {
 
+// Whether rows of bytes with this zero point (of unsigned bytes) are faster as signed ones.
+bool ShouldBeSigned(int32_t zero);
+
 // What becomes of sums over bytes of `x_type` whose zero point and bias are not taken off yet.
 class Int8Finish {
  public:
+  // Who makes the sums: only products may take signed rows.
+  enum class Of { kProduct, kImage };
   // `packed` ends with the sums of the weights of each column.
-  Int8Finish(const QuantizedStep& step, DType x_type, std::shared_ptr<const Tensor> packed, WeightCache& cache,
-             const Tensor& factor, const Tensor* bias, int64_t columns);
+  Int8Finish(Of maker, const QuantizedStep& step, DType x_type, std::shared_ptr<const Tensor> packed,
+             WeightCache& cache, const Tensor& factor, const Tensor* bias, int64_t columns);
 
   const QuantizedStep& step() const { return step_; }
   // `y` is where row 0, column `column` goes.
@@ -23,12 +28,14 @@ class Int8Finish {
   uint8_t ready_zero() const { return static_cast<uint8_t>(x_zero_); }
   uint8_t raw_zero() const { return static_cast<uint8_t>(x_zero_ ^ flip_); }
   uint8_t flip() const { return flip_; }
+  bool has_signed_rows() const { return signed_rows_; }
   void* At(void* y, int64_t element) const {
     return static_cast<std::byte*>(y) + element * (step_.is_float() ? int64_t{sizeof(float)} : 1);
   }
 
  private:
   QuantizedStep step_;
+  bool signed_rows_;
   uint8_t flip_;
   int32_t x_zero_;
   std::shared_ptr<std::vector<int32_t>> offset_;  // complete when the packed weights are
@@ -46,5 +53,9 @@ void ForInt8Blocks(const OpContext& context, const Int8Weights& weights, int64_t
 // Rows made ready, in the calling thread's scratch memory, with room for kInt8Slack elements after the last.
 inline constexpr int64_t kInt8Slack = 16;
 void* ReadyRows(int64_t rows, int64_t depth);
+// What the kernels want beside them, or null.
+void* Int8Scratch(int64_t rows, int64_t depth);
+// `rows` of `from` made ready there, or as they are where nothing has to be done.
+const void* PrepareRows(const uint8_t* from, uint8_t flip, int64_t rows, int64_t depth);
 
 }  // namespace ferry

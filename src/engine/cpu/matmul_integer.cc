@@ -11,27 +11,9 @@
 namespace ferry {
 namespace {
 
-// Rows [block.row, …) of `a` made ready.
-const void* PrepareBlock(const uint8_t* a, uint8_t flip, const Int8Block& block, int64_t depth) {
-  const Int8Kernels& kernels = BestInt8Kernels();
-  int64_t padded = PaddedDepth(depth);
-  const uint8_t* from = a + block.row * depth;
-  if (padded == depth && flip == 0 && kernels.element_bytes == 1) return from;
-  void* ready = ReadyRows(block.rows, depth);
-  if (padded == depth) {
-    kernels.prepare(from, flip, block.rows * depth, ready);
-    return ready;
-  }
-  for (int64_t i = 0; i < block.rows; ++i) {
-    std::byte* to = static_cast<std::byte*>(ready) + i * padded * kernels.element_bytes;
-    kernels.prepare(from + i * depth, flip, depth, to);
-    kernels.fill(0, padded - depth, to + depth * kernels.element_bytes);
-  }
-  return ready;
-}
-
 Int8Product ProductOf(const Int8Weights& weights, const Int8Block& block, const void* ready) {
   Int8Product product{ready, block.rows, weights.depth};
+  product.scratch = Int8Scratch(block.rows, weights.depth);
   int64_t column = block.first * kInt8PanelWidth;
   product.packed = weights.GroupPanels(0) + column * PaddedDepth(weights.depth);
   product.columns = std::min(weights.columns, block.last * kInt8PanelWidth) - column;
@@ -51,7 +33,9 @@ class QuantizedMatMul final : public Kernel {
     shape.back() = columns;
     void* y = context.Output(0, finish_.step().y_type, shape).mutable_raw();
     ForInt8Blocks(context, weights_, a.size() / depth, [&](const Int8Block& block) {
-      Int8Product product = ProductOf(weights_, block, PrepareBlock(BytesOf(a), finish_.flip(), block, depth));
+      Int8Product product =
+          ProductOf(weights_, block, PrepareRows(BytesOf(a) + block.row * depth, finish_.flip(), block.rows, depth));
+      product.is_signed = finish_.has_signed_rows();
       int64_t column = block.first * kInt8PanelWidth;
       product.out = finish_.Output(finish_.At(y, block.row * columns + column), columns, column);
       BestInt8Kernels().multiply(product);
@@ -77,7 +61,8 @@ std::unique_ptr<Kernel> MakeQuantizedMatMul(const KernelRequest& request) {
   const Tensor* bias = request.inputs.size() > 3 && request.inputs[3] ? &*request.inputs[3]->constant : nullptr;
   if (factor.size() != columns || (bias && bias->size() != columns)) return nullptr;
   Int8Weights packed = turned ? PackInt8Lines(weight, 1, 1, request.weights) : PackInt8Rows(weight, 0, request.weights);
-  Int8Finish finish(QuantizedStep::Read(request.node), type, packed.packed, request.weights, factor, bias, columns);
+  Int8Finish finish(Int8Finish::Of::kProduct, QuantizedStep::Read(request.node), type, packed.packed, request.weights,
+                    factor, bias, columns);
   return std::make_unique<QuantizedMatMul>(std::move(packed), std::move(finish), request.op.compute);
 }
 
@@ -120,10 +105,11 @@ class IntegerMatMul final : public Kernel {
       call.factor = factor;
     }
     const Tensor* packed = packed_.Find();
-    if (packed) TakeOff(call.a_zero, SumsBehind(*packed, columns), columns, offset);
+    if (packed) TakeOff(call.zero_of_rows(), SumsBehind(*packed, columns), columns, offset);
     ForInt8Blocks(context, shape_, a.size() / depth, [&](const Int8Block& block) {
-      const void* ready = PrepareBlock(call.a, call.flip, block, depth);
-      if (has_zeros_) RowTerms(call.a + block.row * depth, call.flip, block.rows, call.a_zero);
+      const uint8_t* rows = call.a + block.row * depth;
+      const void* ready = PrepareRows(rows, call.flip_of_rows(), block.rows, depth);
+      if (has_zeros_) RowTerms(rows, call.flip, block.rows, call.a_zero);
       const int64_t column = block.first * kInt8PanelWidth;
       if (!packed) return MultiplyOnTheWay(call, block, ready);
       Multiply(call, block, ready, packed->Data<int8_t>() + column * PaddedDepth(depth), offset + column);
@@ -137,6 +123,11 @@ class IntegerMatMul final : public Kernel {
     int32_t a_zero;
     void* y = nullptr;
     const float* factor = nullptr;  // null: sums are wanted
+
+    // As the product's rows have them.
+    bool is_signed = ShouldBeSigned(a_zero);
+    uint8_t flip_of_rows() const { return is_signed ? flip ^ kSignFlip : flip; }
+    int32_t zero_of_rows() const { return is_signed ? a_zero - kSignFlip : a_zero; }
   };
 
   // What the zero point of A has added to sums; nothing beyond their end.
@@ -151,6 +142,8 @@ class IntegerMatMul final : public Kernel {
                 const int32_t* offset) const {
     const int64_t column = block.first * kInt8PanelWidth;
     Int8Product product{ready, block.rows, shape_.depth};
+    product.is_signed = call.is_signed;
+    product.scratch = Int8Scratch(block.rows, shape_.depth);
     product.packed = panels;
     product.columns = std::min(shape_.columns, block.last * kInt8PanelWidth) - column;
     Int8Output& out = product.out;
@@ -179,7 +172,7 @@ class IntegerMatMul final : public Kernel {
       const int64_t column = part.first * kInt8PanelWidth;
       const int64_t count = std::min(shape_.columns, part.last * kInt8PanelWidth) - column;
       PackInt8Columns(weight_, flip_, column, count, panels, sums);
-      TakeOff(call.a_zero, sums, count, sums + width);
+      TakeOff(call.zero_of_rows(), sums, count, sums + width);
       Multiply(call, part, ready, panels, sums + width);
     }
   }

@@ -116,7 +116,7 @@ void FillFromLines(const int8_t* lines, const int8_t* end, int64_t channels, int
   constexpr int64_t kDepth = kBlockBytes;
   const int64_t length = channels * taps, padded = PaddedDepth(depth), stride = (depth + kDepth - 1) / kDepth * kDepth;
   const auto turn = BestInt8Kernels().depth_unit == 2 ? TurnLines<uint16_t> : TurnLines<uint32_t>;
-  const Int8ColumnSums column_sums(depth);
+  const Int8ColumnSums column_sums(depth, Int8ColumnSums::Of::kBytes);
   std::vector<int8_t> copy(static_cast<size_t>(stride * kInt8PanelWidth));
   for (int64_t first = 0; first < columns; first += kInt8PanelWidth, panels += padded * kInt8PanelWidth) {
     const int64_t filled = std::min(kInt8PanelWidth, columns - first);
@@ -133,7 +133,7 @@ void FillFromLines(const int8_t* lines, const int8_t* end, int64_t channels, int
       }
       turn(copy.data(), stride, padded, panels);
     }
-    column_sums.Take(BestInt8Kernels().multiply, panels, filled, sums + first);
+    column_sums.Take(panels, filled, sums + first);
   }
 }
 
@@ -169,19 +169,28 @@ std::string Int8Order() {
   return Cat(", ", kernels.depth_unit, " of ", kernels.depth_multiple, " depths");
 }
 
-Int8ColumnSums::Int8ColumnSums(int64_t depth)
-    : depth_(depth), ones_(static_cast<size_t>(PaddedDepth(depth) * BestInt8Kernels().element_bytes)) {
-  BestInt8Kernels().fill(1, PaddedDepth(depth), ones_.data());
+Int8ColumnSums::Int8ColumnSums(int64_t depth, Of weights) : depth_(depth) {
+  const Int8Kernels& kernels = BestInt8Kernels();
+  const int64_t padded = PaddedDepth(depth);
+  if (weights == Of::kBytes) {
+    multiply_ = kernels.multiply;
+    ones_.resize(static_cast<size_t>(padded * kernels.element_bytes));
+    kernels.fill(1, padded, ones_.data());
+  } else {
+    multiply_ = kernels.multiply_shorts;
+    const std::vector<int16_t> ones(static_cast<size_t>(padded), 1);
+    ones_.resize(ones.size() * sizeof(int16_t));
+    std::memcpy(ones_.data(), ones.data(), ones_.size());
+  }
 }
 
-void Int8ColumnSums::Take(void (*multiply)(const Int8Product&), const void* panels, int64_t columns,
-                          int32_t* sums) const {
+void Int8ColumnSums::Take(const void* panels, int64_t columns, int32_t* sums) const {
   Int8Product product{ones_.data(), 1, depth_};
   product.packed = panels;
   product.columns = columns;
   product.out.c = sums;
   product.out.stride = columns;
-  multiply(product);
+  multiply_(product);
 }
 
 void PackInt8Columns(const Tensor& weight, uint8_t flip, int64_t first, int64_t count, int8_t* panels, int32_t* sums) {

@@ -33,14 +33,16 @@ std::string Int8Order();
 inline const int32_t* SumsBehind(const Tensor& packed, int64_t count) {
   return reinterpret_cast<const int32_t*>(packed.raw() + packed.bytes()) - count;
 }
-// The sums of the columns of packed panels: products with ones. `multiply` is one of BestInt8Kernels().
+// The sums of the columns of packed panels: products with ones.
 class Int8ColumnSums {
  public:
-  explicit Int8ColumnSums(int64_t depth);
-  void Take(void (*multiply)(const Int8Product&), const void* panels, int64_t columns, int32_t* sums) const;
+  enum class Of { kBytes, kShorts };
+  Int8ColumnSums(int64_t depth, Of weights);
+  void Take(const void* panels, int64_t columns, int32_t* sums) const;
 
  private:
   int64_t depth_;
+  void (*multiply_)(const Int8Product&);
   std::vector<std::byte> ones_;
 };
 

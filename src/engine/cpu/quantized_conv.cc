@@ -68,15 +68,14 @@ class ProductConv final : public Algorithm {
 
   void RunBlock(const Call& call, const Int8Block& block) const {
     const ConvPlan& conv = plan_.conv;
-    void* ready = ReadyRows(block.rows, conv.depth());
     if (conv.groups == 1) {
-      PrepareRows(call, block, 0, ready);
+      const void* ready = conv.is_pointwise()
+                              ? PrepareRows(call.x + block.row * conv.depth(), finish_.flip(), block.rows, conv.depth())
+                              : PrepareWindows(call, block, 0);
       return Multiply(call, block, 0, ready, block.first * kInt8PanelWidth, LastColumn(block));
     }
-    for (int64_t group = block.first; group < block.last; ++group) {
-      PrepareRows(call, block, group, ready);
-      Multiply(call, block, group, ready, 0, conv.group_features);
-    }
+    for (int64_t group = block.first; group < block.last; ++group)
+      Multiply(call, block, group, PrepareWindows(call, block, group), 0, conv.group_features);
   }
 
   // Columns [first, last) of a group.
@@ -86,24 +85,17 @@ class ProductConv final : public Algorithm {
     Int8Product product{ready, block.rows, conv.depth()};
     product.packed = weights_.GroupPanels(group) + first * PaddedDepth(conv.depth());
     product.columns = last - first;
+    product.is_signed = finish_.has_signed_rows();
+    product.scratch = Int8Scratch(block.rows, conv.depth());
     int64_t column = group * conv.group_features + first;
     product.out = finish_.Output(finish_.At(call.y, block.row * conv.features + column), conv.features, column);
     kernels_.multiply(product);
   }
 
-  void PrepareRows(const Call& call, const Int8Block& block, int64_t group, void* ready) const {
-    const ConvPlan& conv = plan_.conv;
-    int64_t depth = conv.depth(), padded = PaddedDepth(depth);
-    if (conv.is_pointwise() && conv.groups == 1) {
-      const uint8_t* from = call.x + block.row * depth;
-      if (padded == depth) return kernels_.prepare(from, finish_.flip(), block.rows * depth, ready);
-      for (int64_t i = 0; i < block.rows; ++i) {
-        kernels_.prepare(from + i * depth, finish_.flip(), depth, RowAt(ready, i));
-        FillRest(RowAt(ready, i));
-      }
-      return;
-    }
+  void* PrepareWindows(const Call& call, const Int8Block& block, int64_t group) const {
+    void* ready = ReadyRows(block.rows, plan_.conv.depth());
     for (int64_t i = 0; i < block.rows; ++i) PrepareWindow(call, block.row + i, group, RowAt(ready, i));
+    return ready;
   }
 
   // What pads the depth meets weights of zero, but must be some number.
@@ -264,10 +256,11 @@ std::unique_ptr<Algorithm> Choose(const KernelRequest& request, const Shape& sha
   QuantizedStep step = QuantizedStep::Read(request.node);
   DType x_type = request.inputs[0]->type.dtype;
   bool has_bias = request.inputs.size() > 3 && request.inputs[3];
-  auto finish = [&](const std::shared_ptr<const Tensor>& packed) {
-    return Int8Finish(step, x_type, packed, request.weights, *request.inputs[2]->constant,
+  auto finish_of = [&](Int8Finish::Of maker, const std::shared_ptr<const Tensor>& packed) {
+    return Int8Finish(maker, step, x_type, packed, request.weights, *request.inputs[2]->constant,
                       has_bias ? &*request.inputs[3]->constant : nullptr, conv.features);
   };
+  auto finish = [&](const std::shared_ptr<const Tensor>& packed) { return finish_of(Int8Finish::Of::kImage, packed); };
   if (conv.group_channels == 1 && conv.group_features == 1 && !plan.channels_first && plan.axes[0].kernel == 1 &&
       plan.axes[0].input == 1) {
     auto taps = TurnTaps(weight, conv, request.weights);
@@ -278,7 +271,7 @@ std::unique_ptr<Algorithm> Choose(const KernelRequest& request, const Shape& sha
   if (FitsQuantizedRuns(plan)) return MakeQuantizedRuns(plan, weight, request.weights, finish);
   if (plan.channels_first && !MergesTaps(plan)) return nullptr;
   Int8Weights packed = PackInt8Lines(weight, conv.groups, conv.counts.taps, request.weights);
-  return std::make_unique<ProductConv>(plan, finish(packed.packed), packed);
+  return std::make_unique<ProductConv>(plan, finish_of(Int8Finish::Of::kProduct, packed.packed), packed);
 }
 
 class QuantizedImageConv final : public Kernel {

@@ -21,19 +21,19 @@ int64_t Points(int64_t outputs) { return (outputs + 2) * (outputs + 2); }
 int64_t TilesOf(int64_t results, int64_t outputs) { return (results + outputs - 1) / outputs; }
 
 void TransformWeights(const int8_t* weight, int64_t channels, int64_t features, int64_t outputs, int16_t* panels) {
-  constexpr int64_t kMostUnit = 4;
   const Int8WinogradKernels& kernels = KernelsOf(outputs);
-  const int64_t unit = BestInt8Kernels().depth_unit, count = unit * kInt8PanelWidth, size = channels * features;
+  constexpr int64_t kUnit = kShortsUnit, kCount = kUnit * kInt8PanelWidth;
+  const int64_t size = channels * features;
   for (int64_t n = 0; n < features; n += kInt8PanelWidth)
-    for (int64_t c = 0; c < channels; c += unit) {
-      int8_t taps[kTaps * kMostUnit * kInt8PanelWidth];
+    for (int64_t c = 0; c < channels; c += kUnit) {
+      int8_t taps[kTaps * kCount];
       int8_t* to = taps;
       for (int64_t i = 0; i < kInt8PanelWidth; ++i) {
         const int8_t* from = weight + ((n + i) * channels + c) * kTaps;
-        for (int64_t u = 0; u < unit; ++u, ++to, from += kTaps)
-          for (int64_t tap = 0; tap < kTaps; ++tap) to[tap * count] = from[tap];
+        for (int64_t u = 0; u < kUnit; ++u, ++to, from += kTaps)
+          for (int64_t tap = 0; tap < kTaps; ++tap) to[tap * kCount] = from[tap];
       }
-      kernels.filter(taps, count, panels + n * channels + c * kInt8PanelWidth, size);
+      kernels.filter(taps, kCount, panels + n * channels + c * kInt8PanelWidth, size);
     }
 }
 
@@ -47,8 +47,8 @@ std::shared_ptr<const Tensor> WinogradWeights(const Tensor& weight, const ConvPl
         auto* panels = made.MutableData<int16_t>();
         TransformWeights(weight.Data<int8_t>(), channels, features, outputs, panels);
         // In the second row and column of every tile a filter has the sum of its taps.
-        Int8ColumnSums(channels).Take(BestInt8Kernels().multiply_shorts, panels + (outputs + 3) * size, features,
-                                      reinterpret_cast<int32_t*>(panels + count));
+        Int8ColumnSums(channels, Int8ColumnSums::Of::kShorts)
+            .Take(panels + (outputs + 3) * size, features, reinterpret_cast<int32_t*>(panels + count));
       });
 }
 

@@ -4,6 +4,23 @@
 
 namespace ferry::FERRY_ISA {
 
+void Int8PrepareBytes(const uint8_t* from, uint8_t flip, int64_t count, void* to) {
+  const hn::CappedTag<uint8_t, 16> d;
+  constexpr int64_t kAll = hn::MaxLanes(d);
+  auto* bytes = static_cast<uint8_t*>(to);
+  const auto flips = hn::Set(d, flip);
+  auto some = [&](int64_t i) { hn::StoreU(hn::Xor(hn::LoadU(d, from + i), flips), d, bytes + i); };
+  int64_t i = 0;
+  for (; i + kAll <= count; i += kAll) some(i);
+  if (i < count && count >= kAll) {
+    some(count - kAll);  // some are made twice
+    return;
+  }
+  for (; i < count; ++i) bytes[i] = from[i] ^ flip;
+}
+
+void Int8FillBytes(uint8_t value, int64_t count, void* to) { __builtin_memset(to, value, static_cast<size_t>(count)); }
+
 void Int8Range(const float* x, int64_t count, float* low, float* high) {
   const FloatTag d;
   Floats smallest = hn::Zero(d), largest = hn::Zero(d), smallest2 = smallest, largest2 = largest;

@@ -1,5 +1,6 @@
 #include "kernels/int8_gemm.h"
 
+#include "kernels/simd/int8_bytes.h"
 #include "kernels/simd/int8_convert.h"
 #include "kernels/simd/int8_tile-inl.h"
 
@@ -187,12 +188,28 @@ void TakeColumnTerms(const int16_t* panel, int64_t depths, int32_t* terms) {
   }
 }
 
+#if HWY_TARGET == HWY_AVX2
+// Units of four depths become pairs of the even and of the odd ones, as WidenRows (int8_bytes.cc) has them.
+void Widen(const int8_t* from, int64_t count, int16_t* to) {
+  const ShortTag d16;
+  const hn::ScalableTag<int8_t> d8;
+  constexpr int64_t kHalf = 32;
+  for (int64_t i = 0; i < count; i += 2 * kHalf) {
+    for (int64_t v = 0; v < 2; ++v) {
+      const Shorts bytes = hn::BitCast(d16, hn::LoadU(d8, from + i + v * kHalf));
+      hn::Store(hn::ShiftRight<8>(hn::ShiftLeft<8>(bytes)), d16, to + i + v * kHalf / 2);
+      hn::Store(hn::ShiftRight<8>(bytes), d16, to + i + kHalf + v * kHalf / 2);
+    }
+  }
+}
+#else
 void Widen(const int8_t* from, int64_t count, int16_t* to) {
   const ShortTag d16;
   const hn::Rebind<int8_t, ShortTag> d8;
   constexpr int64_t kAll = hn::MaxLanes(ShortTag());
   for (int64_t i = 0; i < count; i += kAll) hn::Store(hn::PromoteTo(d16, hn::LoadU(d8, from + i)), d16, to + i);
 }
+#endif
 
 // `wide(part, depths)` gives a part of a panel as 16-bit integers.
 template <class Weight, class Wide>
@@ -231,6 +248,7 @@ constexpr auto kMultiplyShorts = MultiplyShorts;
 
 #endif
 
+#if HWY_TARGET != HWY_AVX2
 void Prepare(const uint8_t* from, uint8_t flip, int64_t count, void* to) {
   const hn::ScalableTag<int16_t> d16;
   const hn::Rebind<uint8_t, hn::ScalableTag<int16_t>> d8;
@@ -251,11 +269,21 @@ void Fill(uint8_t value, int64_t count, void* to) {
   auto* wide = static_cast<int16_t*>(to);
   for (int64_t i = 0; i < count; ++i) wide[i] = value;
 }
+#endif
 
 }  // namespace
 
 extern const Int8Kernels kInt8Kernels;
-const Int8Kernels kInt8Kernels = {kPair,    kUnit,           sizeof(int16_t), kTileRows, Prepare,      Fill,
-                                  Multiply, kMultiplyShorts, nullptr,         Int8Range, Int8Quantize, Int8Dequantize};
+#if HWY_TARGET == HWY_AVX2
+void MultiplyWidened(const ferry::Int8Product& product) { Multiply(product); }
+const Int8Kernels kInt8Kernels = {kBytesUnit,       kBytesUnit,     1,
+                                  sizeof(int16_t),  kBytesTileRows, true,
+                                  Int8PrepareBytes, Int8FillBytes,  MultiplyBytes,
+                                  kMultiplyShorts,  nullptr,        Int8Range,
+                                  Int8Quantize,     Int8Dequantize};
+#else
+const Int8Kernels kInt8Kernels = {kPair, kUnit,    sizeof(int16_t), 0,       kTileRows, false,        Prepare,
+                                  Fill,  Multiply, kMultiplyShorts, nullptr, Int8Range, Int8Quantize, Int8Dequantize};
+#endif
 
 }  // namespace ferry::FERRY_ISA

@@ -160,22 +160,23 @@ void MultiplyRuns(const ferry::Int8Product& product, const ferry::Int8Runs& runs
   MultiplyRows(product, runs, [&](int64_t row) { return runs.at[row]; });
 }
 
-void Prepare(const uint8_t* from, uint8_t flip, int64_t count, void* to) {
-  auto* bytes = static_cast<uint8_t*>(to);
-  if (flip == 0) {
-    __builtin_memcpy(bytes, from, static_cast<size_t>(count));
-    return;
-  }
-  for (int64_t i = 0; i < count; ++i) bytes[i] = from[i] ^ flip;
-}
-
-void Fill(uint8_t value, int64_t count, void* to) { __builtin_memset(to, value, static_cast<size_t>(count)); }
-
 }  // namespace
 
 extern const Int8Kernels kInt8VnniKernels;
-const Int8Kernels kInt8VnniKernels = {kUnit,   kUnit,        1,         kTileRows,    Prepare,       Fill, Multiply,
-                                      nullptr, MultiplyRuns, Int8Range, Int8Quantize, Int8Dequantize};
+const Int8Kernels kInt8VnniKernels = {kUnit,
+                                      kUnit,
+                                      1,
+                                      0,
+                                      kTileRows,
+                                      false,
+                                      Int8PrepareBytes,
+                                      Int8FillBytes,
+                                      Multiply,
+                                      nullptr,
+                                      MultiplyRuns,
+                                      Int8Range,
+                                      Int8Quantize,
+                                      Int8Dequantize};
 
 }  // namespace ferry::FERRY_ISA
 

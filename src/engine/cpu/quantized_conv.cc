@@ -4,6 +4,7 @@
 #include "engine/cpu/quantized_conv.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "engine/cpu/conv.h"
 #include "engine/cpu/cuts.h"
@@ -138,18 +139,24 @@ class ProductConv final : public Algorithm {
     bool inside = z >= 0 && z < axes[0].input && y >= 0 && y < axes[1].input;
     int64_t begin = inside ? std::min(axes[2].pad_begin, width) : width;
     int64_t end = inside ? std::clamp(axes[2].pad_begin + axes[2].input, begin, width) : width;
-    std::fill_n(to, begin * channels, finish_.raw_zero());
-    std::fill(to + end * channels, to + width * channels, finish_.raw_zero());
+    // Bytes that stay bytes are made ready here, once for all windows.
+    const bool makes_ready = kernels_.element_bytes == 1;
+    const uint8_t zero = makes_ready ? finish_.ready_zero() : finish_.raw_zero(),
+                  flip = makes_ready ? finish_.flip() : uint8_t{0};
+    std::fill_n(to, begin * channels, zero);
+    std::fill(to + end * channels, to + width * channels, zero);
     if (begin == end) return;
     int64_t offset = (z * axes[1].input + y) * axes[2].input;
     if (!plan_.channels_first) {
-      std::copy_n(image + offset * channels, (end - begin) * channels, to + begin * channels);
+      const uint8_t* from = image + offset * channels;
+      uint8_t* out = to + begin * channels;
+      for (int64_t i = 0; i < (end - begin) * channels; ++i) out[i] = from[i] ^ flip;
       return;
     }
     for (int64_t c = 0; c < channels; ++c) {
       const uint8_t* from = image + c * plan_.conv.counts.input + offset;
       uint8_t* out = to + begin * channels + c;
-      for (int64_t x = 0; x < end - begin; ++x) out[x * channels] = from[x];
+      for (int64_t x = 0; x < end - begin; ++x) out[x * channels] = from[x] ^ flip;
     }
   }
 
@@ -165,7 +172,11 @@ class ProductConv final : public Algorithm {
     for (int64_t kz = 0; kz < axes[0].kernel; ++kz)
       for (int64_t ky = 0; ky < axes[1].kernel; ++ky, at += run * kernels_.element_bytes) {
         int64_t line = (front + kz * axes[0].dilation) * padded_[1] + top + ky * axes[1].dilation;
-        kernels_.prepare(copy + line * row_size + left * plan_.conv.channels, finish_.flip(), reach, at);
+        const uint8_t* from = copy + line * row_size + left * plan_.conv.channels;
+        if (kernels_.element_bytes > 1)
+          kernels_.prepare(from, finish_.flip(), reach, at);
+        else
+          for (int64_t i = 0; i < reach; i += kInt8Slack) std::memcpy(at + i, from + i, kInt8Slack);
       }
     FillRest(to);
   }

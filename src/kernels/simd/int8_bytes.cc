@@ -216,7 +216,6 @@ void WidenRows(const uint8_t* from, int64_t count, bool is_signed, int16_t* to) 
 }
 
 // One block of rows.
-template <bool kSigned>
 class BlockProduct {
  public:
   BlockProduct(const ferry::Int8Product& product, SortedBlock& sorted)
@@ -256,7 +255,7 @@ class BlockProduct {
   bool ShouldWiden(int64_t safe, int64_t all) const { return product_.scratch && 4 * safe < 3 * all; }
   void RunWidened() const {
     ferry::Int8Product widened = product_;
-    WidenRows(a_, rows_ * Padded(), kSigned, static_cast<int16_t*>(product_.scratch));
+    WidenRows(a_, rows_ * Padded(), product_.is_signed, static_cast<int16_t*>(product_.scratch));
     widened.a = product_.scratch;
     MultiplyWidened(widened);
   }
@@ -272,8 +271,9 @@ class BlockProduct {
 
   int64_t Sort(int64_t row, int64_t first) {
     const int64_t number = NumberOf(row, first);
-    const int64_t safe = SortUnits<kSigned>(a_ + row * Padded() + first * kBytesUnit, Padded(), RowsOfTile(row),
-                                            UnitsFrom(first), ListOf(row, first), sorted_.terms + number * kRows);
+    const auto sort = product_.is_signed ? SortUnits<true> : SortUnits<false>;
+    const int64_t safe = sort(a_ + row * Padded() + first * kBytesUnit, Padded(), RowsOfTile(row), UnitsFrom(first),
+                              ListOf(row, first), sorted_.terms + number * kRows);
     sorted_.safe[number] = static_cast<uint16_t>(safe);
     return safe;
   }
@@ -282,8 +282,8 @@ class BlockProduct {
     const int64_t first = (tile.a - a_) / kBytesUnit;
     if (!IsSortedOnce()) Sort(0, first);
     const int64_t number = NumberOf(0, first);
-    RunRows<kSigned>(
-        rows_, tile,
+    const auto run = product_.is_signed ? RunRows<true> : RunRows<false>;
+    run(rows_, tile,
         {ListOf(0, first), sorted_.safe + number, sorted_.terms + number * kRows, UnitsFrom(first), units_, chunks_});
   }
 
@@ -314,10 +314,7 @@ void MultiplyBytes(const ferry::Int8Product& product) {
   for (int64_t row = 0; row < product.rows; row += most) {
     const int64_t rows = product.rows - row < most ? product.rows - row : most;
     const ferry::Int8Product part = PartOf(product, row, rows, units * kBytesUnit);
-    if (part.is_signed)
-      BlockProduct<true>(part, sorted).Run();
-    else
-      BlockProduct<false>(part, sorted).Run();
+    BlockProduct(part, sorted).Run();
   }
 }
 

@@ -4,6 +4,80 @@
 
 namespace ferry::FERRY_ISA {
 
+#if HWY_TARGET != HWY_SCALAR
+namespace {
+
+// What FinishSums does, for rows of kTileColumns sums `stride` apart, without row terms.
+template <bool kBytes>
+HWY_INLINE void FinishRows(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_t column, const int32_t* sums,
+                           int64_t stride) {
+  const IntTag d;
+  const FloatTag df;
+  const int32_t shifted = out.low < 0 || out.high < 0 ? 128 : 0;
+  const Floats low = hn::Set(df, static_cast<float>(out.low - out.zero)),
+               high = hn::Set(df, static_cast<float>(out.high - out.zero));
+  Ints offset[kTileVectors];
+  Floats factor[kTileVectors], shift[kTileVectors];
+  for (int v = 0; v < kTileVectors; ++v) {
+    offset[v] = out.offset ? hn::LoadU(d, out.offset + column + v * kIntStep) : hn::Zero(d);
+    factor[v] = hn::LoadU(df, out.factor + column + v * kIntStep);
+    shift[v] = out.shift ? hn::LoadU(df, out.shift + column + v * kIntStep) : hn::Zero(df);
+  }
+  auto value = [&](const int32_t* from, int v) {
+    const Ints sum = hn::Add(hn::Load(d, from + v * kIntStep), offset[v]);
+    return hn::MulAdd(hn::ConvertTo(df, sum), factor[v], shift[v]);
+  };
+  int64_t at = row * out.stride + column, i = 0;
+  if constexpr (kBytes) {
+    auto* const to = static_cast<uint8_t*>(out.c);
+    const auto flip = static_cast<uint8_t>(shifted);
+    auto make = [&](const int32_t* from, Ints(&levels)[kTileVectors]) {
+      for (int v = 0; v < kTileVectors; ++v)
+        levels[v] = NearestSmall(df, hn::Min(hn::Max(value(from, v), low), high), out.zero + shifted);
+    };
+    Ints levels[kTileVectors];
+#if HWY_TARGET == HWY_AVX2
+    // Two rows at once. What is too small stays so when it is converted and packed.
+    const __m256i zero = _mm256_set1_epi16(static_cast<int16_t>(out.zero + shifted)),
+                  least = _mm256_set1_epi8(static_cast<char>(out.low + shifted));
+    auto shorts = [&](const int32_t* from) {
+      __m256i whole[2];
+      for (int v = 0; v < 2; ++v) whole[v] = _mm256_cvtps_epi32(hn::Min(value(from, v), high).raw);
+      return _mm256_adds_epi16(_mm256_packs_epi32(whole[0], whole[1]), zero);
+    };
+    for (; i + 2 <= rows; i += 2, at += 2 * out.stride, sums += 2 * stride) {
+      const __m256i bytes = _mm256_max_epu8(_mm256_packus_epi16(shorts(sums), shorts(sums + stride)), least);
+      StoreTwoRows(bytes, flip, to + at, out.stride);
+    }
+#endif
+    for (; i < rows; ++i, at += out.stride, sums += stride) {
+      make(sums, levels);
+      StoreLevels(levels, flip, to + at);
+    }
+  } else {
+    for (; i < rows; ++i, at += out.stride, sums += stride)
+      for (int v = 0; v < kTileVectors; ++v)
+        hn::StoreU(value(sums, v), df, static_cast<float*>(out.c) + at + v * kIntStep);
+  }
+}
+
+}  // namespace
+
+void FinishBlock(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                 const int32_t* sums, int64_t stride) {
+  using Kind = ferry::Int8Output::Kind;
+  if (columns == kTileColumns && !out.row_term) {
+    if (out.kind == Kind::kBytes) return FinishRows<true>(out, row, rows, column, sums, stride);
+    if (out.kind == Kind::kFloats) return FinishRows<false>(out, row, rows, column, sums, stride);
+  }
+  const IntTag d;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t n = 0; n < columns; n += kIntStep)
+      FinishSums(d, hn::Load(d, sums + i * stride + n), out, row + i, column + n, columns - n);
+}
+
+#endif
+
 void Int8PrepareBytes(const uint8_t* from, uint8_t flip, int64_t count, void* to) {
   const hn::CappedTag<uint8_t, 16> d;
   constexpr int64_t kAll = hn::MaxLanes(d);

@@ -47,83 +47,28 @@ static HWY_INLINE void StoreLevels(const Ints (&levels)[kTileVectors], uint8_t f
 }
 
 #if HWY_TARGET == HWY_AVX2
-// The same for two rows.
+// Bytes of two rows as packing leaves them, by blocks of 128 bits.
+static HWY_INLINE void StoreTwoRows(__m256i bytes, uint8_t flip, uint8_t* to, int64_t stride) {
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  const __m256i both =
+      _mm256_xor_si256(_mm256_permutevar8x32_epi32(bytes, order), _mm256_set1_epi8(static_cast<char>(flip)));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(both));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to + stride), _mm256_extracti128_si256(both, 1));
+}
+
+// The levels of two rows.
 static HWY_INLINE void StoreLevels(const Ints (&first)[kTileVectors], const Ints (&second)[kTileVectors], uint8_t flip,
                                    uint8_t* to, int64_t stride) {
   const hn::ScalableTag<int16_t> d16;
-  const hn::ScalableTag<uint8_t> d8;
-  const hn::Half<hn::ScalableTag<uint8_t>> half;
-  HWY_ALIGN static constexpr int32_t kOrder[8] = {0, 4, 1, 5, 2, 6, 3, 7};
   const auto one = hn::ReorderDemote2To(d16, first[0], first[1]),
              other = hn::ReorderDemote2To(d16, second[0], second[1]);
-  const hn::Vec<decltype(d8)> bytes{_mm256_packus_epi16(one.raw, other.raw)};  // Highway has no name for it
-  const Ints ordered = hn::TableLookupLanes(hn::BitCast(IntTag(), bytes), hn::SetTableIndices(IntTag(), kOrder));
-  const auto both = hn::Xor(hn::BitCast(d8, ordered), hn::Set(d8, flip));
-  hn::StoreU(hn::LowerHalf(half, both), half, to);
-  hn::StoreU(hn::UpperHalf(half, both), half, to + stride);
+  StoreTwoRows(_mm256_packus_epi16(one.raw, other.raw), flip, to, stride);
 }
 #endif
 
-// What FinishSums does, for rows of kTileColumns sums `stride` apart, without row terms.
-template <bool kBytes>
-static HWY_INLINE void FinishRows(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_t column,
-                                  const int32_t* sums, int64_t stride) {
-  const IntTag d;
-  const FloatTag df;
-  const int32_t shifted = out.low < 0 || out.high < 0 ? 128 : 0;
-  const Floats low = hn::Set(df, static_cast<float>(out.low - out.zero)),
-               high = hn::Set(df, static_cast<float>(out.high - out.zero));
-  Ints offset[kTileVectors];
-  Floats factor[kTileVectors], shift[kTileVectors];
-  for (int v = 0; v < kTileVectors; ++v) {
-    offset[v] = out.offset ? hn::LoadU(d, out.offset + column + v * kIntStep) : hn::Zero(d);
-    factor[v] = hn::LoadU(df, out.factor + column + v * kIntStep);
-    shift[v] = out.shift ? hn::LoadU(df, out.shift + column + v * kIntStep) : hn::Zero(df);
-  }
-  auto value = [&](const int32_t* from, int v) {
-    const Ints sum = hn::Add(hn::Load(d, from + v * kIntStep), offset[v]);
-    return hn::MulAdd(hn::ConvertTo(df, sum), factor[v], shift[v]);
-  };
-  int64_t at = row * out.stride + column, i = 0;
-  if constexpr (kBytes) {
-    auto* const to = static_cast<uint8_t*>(out.c);
-    const auto flip = static_cast<uint8_t>(shifted);
-    auto make = [&](const int32_t* from, Ints(&levels)[kTileVectors]) {
-      for (int v = 0; v < kTileVectors; ++v)
-        levels[v] = NearestSmall(df, hn::Min(hn::Max(value(from, v), low), high), out.zero + shifted);
-    };
-    Ints levels[kTileVectors];
-#if HWY_TARGET == HWY_AVX2
-    for (Ints second[kTileVectors]; i + 2 <= rows; i += 2, at += 2 * out.stride, sums += 2 * stride) {
-      make(sums, levels);
-      make(sums + stride, second);
-      StoreLevels(levels, second, flip, to + at, out.stride);
-    }
-#endif
-    for (; i < rows; ++i, at += out.stride, sums += stride) {
-      make(sums, levels);
-      StoreLevels(levels, flip, to + at);
-    }
-  } else {
-    for (; i < rows; ++i, at += out.stride, sums += stride)
-      for (int v = 0; v < kTileVectors; ++v)
-        hn::StoreU(value(sums, v), df, static_cast<float*>(out.c) + at + v * kIntStep);
-  }
-}
-
-// Rows of `columns` ≤ kTileColumns sums, each row `stride` sums apart.
-static HWY_NOINLINE void FinishBlock(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_t column,
-                                     int64_t columns, const int32_t* sums, int64_t stride) {
-  using Kind = ferry::Int8Output::Kind;
-  if (columns == kTileColumns && !out.row_term) {
-    if (out.kind == Kind::kBytes) return FinishRows<true>(out, row, rows, column, sums, stride);
-    if (out.kind == Kind::kFloats) return FinishRows<false>(out, row, rows, column, sums, stride);
-  }
-  const IntTag d;
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t n = 0; n < columns; n += kIntStep)
-      FinishSums(d, hn::Load(d, sums + i * stride + n), out, row + i, column + n, columns - n);
-}
+// Rows of `columns` ≤ kTileColumns sums, each row `stride` sums apart (int8_convert.cc).
+void FinishBlock(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                 const int32_t* sums, int64_t stride);
 
 // Sums that are wanted as they are go where they belong at once.
 static HWY_INLINE bool TakesSums(const ferry::Int8Output& out) {

@@ -94,11 +94,18 @@ FERRY_CHOOSE_BEST(GemmKernels)
 FERRY_CHOOSE_BEST(ImageKernels)
 FERRY_CHOOSE_BEST(Int8WinogradTable)
 FERRY_CHOOSE_BEST(RowKernels)
-FERRY_CHOOSE(Bf16Kernels)
 FERRY_CHOOSE(Int8ImageKernels)
 FERRY_CHOOSE(Int8Kernels)
 
 #if defined(__x86_64__)
+FERRY_DECLARE(baseline, Bf16Kernels)
+FERRY_DECLARE(sse4, Bf16Kernels)
+FERRY_DECLARE(avx2, Bf16Kernels)
+const Bf16Kernels& Bf16KernelsOf(Isa isa) {
+  if (isa == Isa::kAvx512 || isa == Isa::kAvx2) return avx2::kBf16Kernels;
+  return isa == Isa::kSse4 ? sse4::kBf16Kernels : baseline::kBf16Kernels;
+}
+
 namespace avx512 {
 extern const Bf16Kernels kBf16NativeKernels;
 extern const Int8Kernels kInt8VnniKernels;
@@ -111,6 +118,8 @@ bool HasVnni() {
   return has;
 }
 }  // namespace
+#else
+FERRY_CHOOSE(Bf16Kernels)
 #endif
 
 const Int8Kernels& BestInt8Kernels() {

@@ -1,5 +1,9 @@
-// Products with bfloat16 weights on any instruction set: weights are widened where they are loaded.
+// Products with bfloat16 weights on any instruction set: weights are widened where they are loaded. Processors with
+// AVX-512 but without AVX512_BF16 take the AVX2 form, which gives the same bits: one of their own would be a large part
+// of the binary.
 #include "kernels/simd/bf16_tile-inl.h"
+
+#if HWY_TARGET > HWY_AVX3
 
 namespace ferry::FERRY_ISA {
 namespace {
@@ -132,3 +136,5 @@ extern const Bf16Kernels kBf16Kernels;
 const Bf16Kernels kBf16Kernels = {FERRY_TEXT(FERRY_ISA), kBf16TileRows, Gathered, Plain, Narrow};
 
 }  // namespace ferry::FERRY_ISA
+
+#endif

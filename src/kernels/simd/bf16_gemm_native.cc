@@ -6,10 +6,11 @@
 
 #include <immintrin.h>
 
-namespace ferry::FERRY_ISA {
-
+namespace ferry::avx2 {
 extern const Bf16Kernels kBf16Kernels;
+}
 
+namespace ferry::FERRY_ISA {
 namespace {
 
 #define FERRY_BF16 __attribute__((target("avx512bf16")))
@@ -60,7 +61,7 @@ void Plain(const float* a, int64_t a_stride, int64_t rows, int64_t depth, const 
                 [&](const GatheredGemm& gemm) { Gathered(gemm, packed, scratch); });
 }
 
-void Narrow(const float* panel, int64_t depth, uint16_t* to) { kBf16Kernels.narrow(panel, depth, to); }
+void Narrow(const float* panel, int64_t depth, uint16_t* to) { ferry::avx2::kBf16Kernels.narrow(panel, depth, to); }
 
 }  // namespace
 

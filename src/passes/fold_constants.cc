@@ -1,5 +1,7 @@
 #include "passes/fold_constants.h"
 
+#include <algorithm>
+
 #include "ops/evaluate.h"
 #include "ops/infer_graph.h"
 #include "ops/operator.h"
@@ -27,6 +29,7 @@ class Folding {
     if (!op || !op->compute || op->is_random || op->has_subgraphs || node.inputs.empty() || node.outputs.size() != 1)
       return;
     if (IsWeightTransposition(node) || StaysUnfolded(node)) return;
+    if (std::optional<Tensor> rows = RowsTaken(node)) return Replace(index, std::move(*rows));
     std::vector<Value> values;
     size_t bytes = 0;
     for (const std::string& name : node.inputs) {
@@ -45,10 +48,33 @@ class Folding {
       return;  // it fails where it is reached, with the same words
     }
     if (results.size() != 1 || !results[0].is_tensor() || results[0].tensor().bytes() > bytes + kMostGrowth) return;
-    std::string output = node.outputs[0];
-    Tensor result = results[0].tensor().Persistent();
+    Replace(index, results[0].tensor().Persistent());
+  }
+
+  void Replace(size_t index, Tensor result) {
+    std::string output = editor_.node(index).outputs[0];
     editor_.Remove(index);
     editor_.DefineConstant(output, std::move(result));
+  }
+
+  // Rows that a Slice takes out of a weight, as exporters cut the gates of an LSTM apart: they stay where they are.
+  std::optional<Tensor> RowsTaken(const Node& node) const {
+    if (!IsStandard(node, "Slice") || node.inputs.size() < 4) return std::nullopt;
+    const Tensor* data = editor_.Constant(node.inputs[0]);
+    if (!data || data->rank() == 0 || BitWidth(data->dtype()) < 8) return std::nullopt;
+    std::vector<int64_t> asked;
+    for (size_t i = 1; i < node.inputs.size(); ++i) {
+      const Tensor* list = editor_.Constant(node.inputs[i]);
+      if (!list || list->size() != 1 || (list->dtype() != DType::kInt64 && list->dtype() != DType::kInt32))
+        return std::nullopt;
+      asked.push_back(ToInt64Vector(*list)[0]);
+    }
+    const bool in_steps = asked.size() > 3 && asked[3] != 1;
+    if (asked[2] != 0 || in_steps) return std::nullopt;
+    const int64_t rows = data->dim(0);
+    auto place = [rows](int64_t index) { return std::clamp<int64_t>(index < 0 ? index + rows : index, 0, rows); };
+    const int64_t begin = place(asked[0]), end = place(asked[1]);
+    return data->Rows(begin, std::max<int64_t>(0, end - begin));
   }
 
   // Product kernels read a transposed weight as it is.

@@ -33,5 +33,29 @@ TEST(FoldConstants, LeavesOverridableInputsAndErrorsAlone) {
   EXPECT_FALSE(FoldConstants(wrong.graph));
 }
 
+TEST(FoldConstants, LeavesRowsThatAreTakenWhereTheyLie) {
+  Random random(9);
+  const Tensor weight = random.Numbers<float>({8, 5});
+  struct Case {
+    int64_t start, end, step;
+    int64_t first, count;  // first < 0: they do not lie together
+  };
+  for (const Case& c :
+       {Case{2, 4, 1, 2, 2}, Case{-3, INT64_MAX, 1, 5, 3}, Case{INT64_MIN, -6, 1, 0, 2}, Case{5, 3, 1, 5, 0},
+        Case{9, 12, 1, 8, 0}, Case{0, 8, 2, -1, 4}, Case{7, INT64_MIN, -1, -1, 8}}) {
+    Model model = MakeModel({}, {MakeNode("Slice", {"w", "start", "end", "axis", "step"}, {"y"})}, {MakeInfo("y")},
+                            {MakeStored("w", weight), Ints("start", {c.start}), Ints("end", {c.end}), Ints("axis", {0}),
+                             Ints("step", {c.step})});
+    const Graph graph = HoldAgainstOptimized(model, {});
+    ASSERT_TRUE(FoldConstants(model.graph));
+    for (const StoredTensor& made : model.graph.initializers) {
+      if (made.name != "y") continue;
+      EXPECT_EQ(made.tensor.shape(), Shape({c.count, 5}));
+      if (c.first < 0) continue;
+      EXPECT_EQ(made.tensor.raw(), weight.raw() + c.first * 5 * 4) << "rows were copied";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ferry

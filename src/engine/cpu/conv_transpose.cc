@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/mapped_file.h"
 #include "engine/cpu/conv.h"
 #include "engine/cpu/cuts.h"
 #include "engine/cpu/kernels.h"
@@ -32,11 +31,6 @@ struct Phase {
   int64_t count() const { return static_cast<int64_t>(taps[0].size() * taps[1].size() * taps[2].size()); }
 };
 
-struct PackedPhases {
-  std::vector<Phase> phases;  // [z, y, x]
-  Tensor panels;
-};
-
 // Windows that lie side by side along the last axis: their taps are columns of one product.
 int64_t MergedTaps(const TransposePlan& plan) {
   const WindowAxis& last = plan.axes.back();
@@ -45,20 +39,26 @@ int64_t MergedTaps(const TransposePlan& plan) {
   return tiles && plan.groups == 1 ? last.kernel : 1;
 }
 
+struct Phases {
+  Phases(const TransposePlan& plan, const Axes& axes, int64_t merged) : columns(plan.group_features * merged) {
+    for (int64_t z = 0; z < axes[0].stride; ++z)
+      for (int64_t y = 0; y < axes[1].stride; ++y)
+        for (int64_t x = 0; x < axes[2].stride; ++x) {
+          Phase phase{{TapsOf(axes[0], z), TapsOf(axes[1], y), TapsOf(axes[2], x)}, size};
+          size += plan.groups * PackedSize(phase.count() * plan.group_channels, columns);
+          each.push_back(std::move(phase));
+        }
+  }
+  int64_t columns;          // of one group
+  int64_t size = 0;         // of all panels
+  std::vector<Phase> each;  // [z, y, x]
+};
+
 // Panels of B[k = tap · channels + c, n = merged tap · features + feature] for every phase and group.
-PackedPhases Pack(const Tensor& weight, const TransposePlan& plan, const Axes& axes, int64_t merged) {
-  PackedPhases packed;
-  int64_t size = 0, columns = plan.group_features * merged, width = plan.axes.back().kernel;
-  for (int64_t z = 0; z < axes[0].stride; ++z)
-    for (int64_t y = 0; y < axes[1].stride; ++y)
-      for (int64_t x = 0; x < axes[2].stride; ++x) {
-        Phase phase{{TapsOf(axes[0], z), TapsOf(axes[1], y), TapsOf(axes[2], x)}, size};
-        size += plan.groups * PackedSize(phase.count() * plan.group_channels, columns);
-        packed.phases.push_back(std::move(phase));
-      }
-  packed.panels = Tensor(DType::kFloat, {std::max<int64_t>(size, 1)});
+void Pack(const Tensor& weight, const TransposePlan& plan, const Axes& axes, const Phases& phases, float* panels) {
+  const int64_t columns = phases.columns, width = plan.axes.back().kernel;
   std::vector<float> ordered;
-  for (const Phase& phase : packed.phases) {
+  for (const Phase& phase : phases.each) {
     int64_t depth = phase.count() * plan.group_channels, one = PackedSize(depth, columns);
     for (int64_t group = 0; group < plan.groups && depth > 0; ++group) {
       ordered.clear();
@@ -70,12 +70,9 @@ PackedPhases Pack(const Tensor& weight, const TransposePlan& plan, const Axes& a
                 ordered.push_back(
                     weight.Data<float>()[(c * plan.group_features + n % plan.group_features) * plan.counts.taps +
                                          (z * axes[1].kernel + y) * width + x + n / plan.group_features]);
-      PackMatrix(ordered.data(), depth, columns, columns, 1,
-                 packed.panels.MutableData<float>() + phase.offset + group * one);
+      PackMatrix(ordered.data(), depth, columns, columns, 1, panels + phase.offset + group * one);
     }
   }
-  DropPages(weight.raw(), weight.bytes());
-  return packed;
 }
 
 struct Prepared {
@@ -85,15 +82,20 @@ struct Prepared {
         axes(ThreeAxes(plan.axes)),
         merged(MergedTaps(plan)) {
     if (merged > 1) axes[2] = WindowAxis{.input = axes[2].input, .output = axes[2].input};
+    phases = std::make_shared<const Phases>(plan, axes, merged);
     std::string form = Cat("phases of ", plan.groups, " merged ", merged);
     for (const WindowAxis& axis : axes) form += Cat(" ", axis.stride, "/", axis.dilation);
-    packed = cache.Get<PackedPhases>(weight, form, [&] { return Pack(weight, plan, axes, merged); });
+    auto fill = [weight, plan = plan, axes = axes, phases = phases](Tensor& made) {
+      Pack(weight, plan, axes, *phases, made.MutableData<float>());
+    };
+    panels = cache.GetTensor(weight, form, DType::kFloat, std::max<int64_t>(1, phases->size), fill);
   }
   Shape shape;
   TransposePlan plan;
   Axes axes;  // the last one without its taps where they are merged
   int64_t merged;
-  std::shared_ptr<const PackedPhases> packed;
+  std::shared_ptr<const Phases> phases;
+  std::shared_ptr<const Tensor> panels;
 };
 
 class Call {
@@ -101,8 +103,9 @@ class Call {
   Call(const Prepared& prepared, const float* x, const float* zeros, const GemmEpilogue& epilogue, float* y)
       : plan_(prepared.plan),
         axes_(prepared.axes),
-        packed_(*prepared.packed),
-        columns_(plan_.group_features * prepared.merged),
+        phases_(*prepared.phases),
+        panels_(prepared.panels->Data<float>()),
+        columns_(phases_.columns),
         pixel_(plan_.groups * columns_),
         x_(x),
         zeros_(zeros),
@@ -125,7 +128,7 @@ class Call {
     for (int64_t x = 0; x < std::min(axes_[2].stride, axes_[2].output); ++x) {
       int64_t phase_x = (x + axes_[2].pad_begin) % axes_[2].stride;
       const Phase& phase =
-          packed_.phases[static_cast<size_t>((phase_z * axes_[1].stride + phase_y) * axes_[2].stride + phase_x)];
+          phases_.each[static_cast<size_t>((phase_z * axes_[1].stride + phase_y) * axes_[2].stride + phase_x)];
       RunPhase(phase, from, z, y, x, to + x * pixel_);
     }
     if (later_.kind != ActivationKind::kNone) BestImageKernels().activate(later_, to, axes_[2].output * pixel_);
@@ -157,7 +160,7 @@ class Call {
                         count,
                         phase.count(),
                         plan_.group_channels,
-                        packed_.panels.Data<float>() + phase.offset + group * one,
+                        panels_ + phase.offset + group * one,
                         columns_,
                         to + group * columns_,
                         last.stride * pixel_,
@@ -175,7 +178,8 @@ class Call {
 
   const TransposePlan& plan_;
   const Axes& axes_;
-  const PackedPhases& packed_;
+  const Phases& phases_;
+  const float* panels_;
   int64_t columns_, pixel_;  // of one group, of all
   const float *x_, *zeros_;
   GemmEpilogue epilogue_;

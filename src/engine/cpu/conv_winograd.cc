@@ -30,9 +30,11 @@ class Winograd final : public ConvAlgorithm {
   Winograd(WeightCache::Later weights, const Tensor& source, const WinogradKernels& kernels)
       : weights_(std::move(weights)), source_(source), kernels_(kernels), zeros_(static_cast<size_t>(source.dim(1))) {}
 
-  // Whether weights may be transformed on the way: less is made of all tiles of the image than of the weights.
+  // Whether weights may be transformed on the way: not much is made of all tiles of the image.
   static bool TransformsOnTheWay(const ImageConvPlan& plan, const WinogradKernels& kernels) {
-    return Grid(plan, kernels.outputs).tiles * 2 <= plan.conv.features;
+    constexpr int64_t kMostBytes = 2 << 20;
+    const int64_t tiles = Grid(plan, kernels.outputs).tiles;
+    return tiles <= 2 * plan.conv.features && kernels.positions * tiles * plan.conv.channels * 4 <= kMostBytes;
   }
 
   void Run(const ConvCall& call) const override {

@@ -5,20 +5,67 @@
 
 namespace ferry::FERRY_ISA {
 
-// x/2 · (1 + tanh(u)) = x · sigmoid(2u)
+// x/2 · (1 + tanh(u)) = x · sigmoid(2u) = x / (1 + 2^-v), v = x · (k1 + k3 · x²). Where v is large its rounding would
+// show in many digits of 2^-v, so that what the factor's rounding left out is kept.
 static HWY_INLINE Floats GeluTanh(Floats x) {
   const FloatTag d;
-  Floats cubic = hn::MulAdd(hn::Mul(hn::Set(d, 0.044715f), x), hn::Mul(x, x), x);
-  const Floats least = hn::Set(d, kLeastSigmoidArgument);
-  return DivideByExpPlusOne(AtLeast(least, x), AtLeast(least, hn::Mul(cubic, hn::Set(d, 1.5957691216f))));
+  constexpr double kLog2E = 1.4426950408889634, k1 = 1.5957691216057308 * kLog2E, k3 = 0.044715 * k1;
+  constexpr float k1High = 2.30224609375f, k1Low = static_cast<float>(k1 - double{k1High});  // few enough digits
+  constexpr float k3High = static_cast<float>(k3), k3Low = static_cast<float>(k3 - double{k3High});
+  const Floats y = AtLeast(hn::Set(d, -10.04f), x);  // 2^-v is about to overflow
+  const Floats a = AtMost(hn::Set(d, 6.0f), y);      // it is nothing beside 1
+  const Floats s = hn::Mul(a, a), cubic = hn::Set(d, k3High), linear = hn::Set(d, k1High);
+  const Floats factor = hn::MulAdd(s, cubic, linear);
+  Floats rest = MulAddOnce(s, cubic, hn::Sub(linear, factor));
+  rest = hn::MulAdd(MulAddOnce(a, a, hn::Neg(s)), cubic, rest);
+  rest = hn::Add(rest, hn::MulAdd(s, hn::Set(d, k3Low), hn::Set(d, k1Low)));
+  const Floats whole = hn::Set(d, 12582912.0f + 127);
+  const Floats shifted = hn::NegMulAdd(a, factor, whole);
+  const Floats r = hn::MulAdd(a, rest, MulAddOnce(a, factor, hn::Sub(shifted, whole)));
+  const Floats q = Quintic{-6.931471806e-01f, 2.402265070e-01f,  -5.550361903e-02f,
+                           9.618023624e-03f,  -1.339034663e-03f, 1.547160707e-04f}(r);
+  const Floats power = PowerOfLowestBits(hn::BitCast(hn::RebindToSigned<FloatTag>(), shifted));
+  return hn::Div(y, hn::Add(hn::MulAdd(hn::Mul(power, r), q, hn::Set(d, 1.0f)), power));
 }
 
-static HWY_INLINE Floats Gelu(Floats x) { return hn::Mul(x, hn::Add(hn::Set(FloatTag(), 0.5f), NormalCdfLessHalf(x))); }
+// x · Φ(x) = max(x, 0) − |x| · Φ(−|x|), Φ the normal distribution's function. Φ(−a) = e^(−a²/2) · f / (a + k), f a
+// polynomial of y = a / (a + k) that is 1 at y0; the exponent's square is never rounded. Coefficients are such that no
+// number is off by more than 2 ULP where products and sums are rounded once.
+static HWY_INLINE Floats Gelu(Floats x) {
+  const FloatTag d;
+  const Floats a = AtMost(hn::Set(d, 13.27f), hn::Abs(x));  // where the power is 0
+  const Floats whole = hn::Set(d, 12582912.0f + 127);
+  const Floats shifted = hn::MulAdd(hn::Mul(a, a), hn::Set(d, -0.72134752f), whole);
+  const Floats n = hn::Sub(shifted, whole);
+  Floats r = MulAddOnce(a, a, hn::Mul(n, hn::Set(d, 2 * 0.693145751953125f)));
+  r = hn::MulAdd(n, hn::Set(d, 2 * 1.42860677e-6f), r);
+  const Floats power = PowerOfLowestBits(hn::BitCast(hn::RebindToSigned<FloatTag>(), shifted));
+  const Floats e = hn::Mul(
+      r, Quintic{-0.5f, 0.125f, -0.0208331235f, 0.00260413811f, -0.00026156861f, 2.17972993e-05f}(r));  // e^(−r/2) − 1
+  const Floats y = hn::Div(a, hn::Add(a, hn::Set(d, 2.5625f)));
+  const Floats z = hn::Sub(y, hn::Set(d, 0.221775904f));
+  Floats p = hn::MulAdd(z, hn::Set(d, -0.0744844377f), hn::Set(d, 0.0921383053f));
+  p = hn::MulAdd(p, z, hn::Set(d, 0.0616615713f));
+  p = hn::MulAdd(p, z, hn::Set(d, -0.0140139582f));
+  p = hn::MulAdd(p, z, hn::Set(d, -0.144570664f));
+  p = hn::MulAdd(p, z, hn::Set(d, -0.12356136f));
+  p = hn::MulAdd(p, z, hn::Set(d, 0.263756454f));
+  p = hn::MulAdd(p, z, hn::Set(d, 0.445713669f));
+  p = hn::MulAdd(p, z, hn::Set(d, -1.18330634f));
+  const Floats f = hn::MulAdd(p, z, hn::Set(d, 1.0f));
+  const Floats both = hn::MulAdd(p, z, hn::Mul(e, f));  // (1 + e) · f − 1
+  return hn::NegMulAdd(hn::MulAdd(y, both, y), power, hn::Max(x, hn::Zero(d)));
+}
 
 // x · sigmoid(alpha · x)
 static HWY_INLINE Floats Swish(Floats x, Floats alpha) {
-  const Floats least = hn::Set(FloatTag(), kLeastSigmoidArgument), scaled = hn::Mul(x, alpha);
-  return DivideByExpPlusOne(hn::IfThenZeroElse(hn::Lt(scaled, least), x), AtLeast(least, scaled));
+  const FloatTag d;
+  const Floats least = hn::Set(d, kLeastSigmoidArgument), scaled = hn::Mul(x, alpha);
+  const FloatMask below = hn::Lt(scaled, least);
+  // Elsewhere alpha · x may be infinite.
+  const FloatMask matters = hn::Lt(hn::Abs(scaled), hn::Set(d, -kLeastSigmoidArgument));
+  const Floats low = hn::IfThenElseZero(matters, MulAddOnce(x, alpha, hn::Neg(scaled)));
+  return DivideByExpPlusOne(hn::IfThenZeroElse(below, x), AtLeast(least, scaled), low);
 }
 
 template <ActivationKind kKind>

@@ -28,14 +28,42 @@ static HWY_INLINE Floats AtMost(Floats high, Floats x) {
 #endif
 }
 
+// a · b + c, rounded once; without such an instruction, with an error far below that of a · b.
+static HWY_INLINE Floats MulAddOnce(Floats a, Floats b, Floats c) {
+#if HWY_NATIVE_FMA
+  return hn::MulAdd(a, b, c);
+#else
+  // Upper halves of 12 bits, whose product is exact.
+  const FloatTag d;
+  const hn::RebindToUnsigned<FloatTag> du;
+  const Floats upper = hn::BitCast(d, hn::Set(du, 0xfffff000u));
+  const Floats ah = hn::And(a, upper), bh = hn::And(b, upper), al = hn::Sub(a, ah), bl = hn::Sub(b, bh);
+  const Floats small = hn::Add(hn::Add(hn::Mul(ah, bl), hn::Mul(al, bh)), hn::Mul(al, bl));
+  return hn::Add(hn::Add(hn::Mul(ah, bh), c), small);
+#endif
+}
+
+// c0 + c1 · x + … + c5 · x⁵ in pairs of terms, which wait less for each other than one after the other.
+struct Quintic {
+  float c0, c1, c2, c3, c4, c5;
+
+  HWY_INLINE Floats operator()(Floats x) const {
+    const FloatTag d;
+    const Floats square = hn::Mul(x, x);
+    Floats y = hn::MulAdd(x, hn::Set(d, c5), hn::Set(d, c4));
+    y = hn::MulAdd(y, square, hn::MulAdd(x, hn::Set(d, c3), hn::Set(d, c2)));
+    return hn::MulAdd(y, square, hn::MulAdd(x, hn::Set(d, c1), hn::Set(d, c0)));
+  }
+};
+
 // e^x = (1 + r · q) · 2^n, n whole and r within half of log 2; where kNegated, e^-x with r's sign turned. `bits` has
-// n + 127, the exponent of 2^n, in its lowest bits.
+// n + 127, the exponent of 2^n, in its lowest bits. `low` is what the rounding of x left out.
 struct ExpParts {
   Floats r, q;
   hn::Vec<hn::RebindToSigned<FloatTag>> bits;
 };
-template <bool kNegated = false>
-static HWY_INLINE ExpParts SplitExp(Floats x) {
+template <bool kNegated = false, class... Low>
+static HWY_INLINE ExpParts SplitExp(Floats x, Low... low) {
   const FloatTag d;
   constexpr float kSign = kNegated ? -1.0f : 1.0f;
   // Adding 1.5 · 2^23 rounds to a whole number.
@@ -44,11 +72,9 @@ static HWY_INLINE ExpParts SplitExp(Floats x) {
   const Floats n = hn::Sub(shifted, whole);
   Floats r = hn::MulAdd(n, hn::Set(d, -kSign * 0.693145751953125f), x);
   r = hn::MulAdd(n, hn::Set(d, -kSign * 1.42860677e-6f), r);
-  // In pairs of terms, which wait less for each other than one after the other.
-  const Floats square = hn::Mul(r, r);
-  Floats q = hn::MulAdd(r, hn::Set(d, kSign * 1.395027153e-03f), hn::Set(d, 8.368825540e-03f));
-  q = hn::MulAdd(q, square, hn::MulAdd(r, hn::Set(d, kSign * 4.166620970e-02f), hn::Set(d, 1.666651964e-01f)));
-  q = hn::MulAdd(q, square, hn::MulAdd(r, hn::Set(d, kSign * 0.5f), hn::Set(d, 1.0f)));
+  if constexpr (sizeof...(low) != 0) r = hn::Add(r, low...);
+  const Floats q = Quintic{
+      1.0f, kSign * 0.5f, 1.666651964e-01f, kSign * 4.166620970e-02f, 8.368825540e-03f, kSign * 1.395027153e-03f}(r);
   return {r, q, hn::BitCast(hn::RebindToSigned<FloatTag>(), shifted)};
 }
 
@@ -80,9 +106,10 @@ static HWY_INLINE Floats Exp(Floats x) {
 }
 
 // y / (1 + e^-x) for x down to -88.3; e^-60 and what is below it is nothing beside 1.
-static HWY_INLINE Floats DivideByExpPlusOne(Floats y, Floats x) {
+template <class... Low>
+static HWY_INLINE Floats DivideByExpPlusOne(Floats y, Floats x, Low... low) {
   const FloatTag d;
-  auto [r, q, bits] = SplitExp<true>(AtMost(hn::Set(d, 60.0f), x));
+  auto [r, q, bits] = SplitExp<true>(AtMost(hn::Set(d, 60.0f), x), low...);
   const Floats power = PowerOfLowestBits(bits);
   // e^-x is never rounded by itself.
   return hn::Div(y, hn::Add(hn::NegMulAdd(hn::Mul(power, r), q, hn::Set(d, 1.0f)), power));
@@ -141,26 +168,6 @@ static HWY_INLINE Floats Erf(Floats x) {
   Floats far = hn::Sub(hn::Set(d, 1.0f), Exp(q));
   Floats magnitude = hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.92f)), near, far);
   return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySign(magnitude, x));
-}
-
-// The normal distribution's function less a half, x · p(x²) / q(x²) fitted to an error of 1.2e-8; a half beyond the
-// limits.
-static HWY_INLINE Floats NormalCdfLessHalf(Floats x) {
-  const FloatTag d;
-  const Floats a = AtMost(hn::Set(d, 5.7f), AtLeast(hn::Set(d, -5.7f), x));
-  const Floats s = hn::Mul(a, a);
-  Floats p = hn::Set(d, 2.1580384782e-08f), q = hn::Set(d, 1.1649602450e-06f);
-  p = hn::MulAdd(p, s, hn::Set(d, 6.3741216833e-06f));
-  q = hn::MulAdd(q, s, hn::Set(d, 7.6766308114e-05f));
-  p = hn::MulAdd(p, s, hn::Set(d, 1.7938957630e-04f));
-  q = hn::MulAdd(q, s, hn::Set(d, 1.9445286878e-03f));
-  p = hn::MulAdd(p, s, hn::Set(d, 4.7408017786e-03f));
-  q = hn::MulAdd(q, s, hn::Set(d, 2.9260451080e-02f));
-  p = hn::MulAdd(p, s, hn::Set(d, 3.4940755564e-02f));
-  q = hn::MulAdd(q, s, hn::Set(d, 2.5424895537e-01f));
-  p = hn::MulAdd(p, s, hn::Set(d, 3.9894220592e-01f));
-  q = hn::MulAdd(q, s, hn::Set(d, 1.0f));
-  return hn::Div(hn::Mul(a, p), q);
 }
 
 }  // namespace ferry::FERRY_ISA

@@ -1,7 +1,10 @@
 #include "kernels/row_kernels.h"
-#include "kernels/simd/activation-inl.h"
+#include "kernels/simd/math-inl.h"
 
 namespace ferry::FERRY_ISA {
+
+void ActivateRow(const Activation& activation, const float* x, float* y, int64_t count);  // activate.cc
+
 namespace {
 
 constexpr int64_t kStep = static_cast<int64_t>(kLanes);
@@ -22,10 +25,6 @@ HWY_INLINE void MapRow(const float* x, float* y, int64_t count, const F& f) {
   int64_t i = 0;
   for (; i + kStep <= count; i += kStep) hn::StoreU(f(hn::LoadU(d, x + i)), d, y + i);
   if (i < count) StorePart(f(LoadPart(x + i, count - i)), y + i, count - i);
-}
-
-void ActivateRow(const Activation& activation, const float* x, float* y, int64_t count) {
-  WithActivation(activation, [&](const auto& activate) { MapRow(x, y, count, activate); });
 }
 
 void ExpRow(const float* x, float* y, int64_t count) {

@@ -59,8 +59,9 @@ struct Int8Kernels {
   void (*prepare)(const uint8_t* from, uint8_t flip, int64_t count, void* to);
   void (*fill)(uint8_t value, int64_t count, void* to);
   void (*multiply)(const Int8Product& product);
-  // The same for any 16-bit integers on both sides, packed in the order of PackedShortsIndex; sums wrap. Null where
-  // bytes are multiplied so much faster that nobody should want it.
+  // The same for 16-bit integers on both sides, packed in the order of PackedShortsIndex; sums of products wrap, a
+  // number of A and one of B must not when they are added. Null where bytes are multiplied so much faster that nobody
+  // should want it.
   void (*multiply_shorts)(const Int8Product& product);
   // The same for unsigned bytes that lie apart (product.a is not used); null where bytes must be made ready.
   void (*multiply_runs)(const Int8Product& product, const Int8Runs& runs);

@@ -51,7 +51,7 @@ class ProductConv final : public Algorithm {
       });
       ForInt8Blocks(call.context, weights_, conv.counts.output, [&](const Int8Block& block) {
         void* ready = ReadyRows(block.rows, conv.depth());
-        for (int64_t i = 0; i < block.rows; ++i) PrepareMerged(copy, block.row + i, RowAt(ready, i));
+        PrepareMerged(copy, block, ready);
         Int8Block placed = block;
         placed.row += image * conv.counts.output;
         Multiply(call, placed, 0, ready, block.first * kInt8PanelWidth, LastColumn(block));
@@ -160,25 +160,38 @@ class ProductConv final : public Algorithm {
     }
   }
 
-  void PrepareMerged(const uint8_t* copy, int64_t pixel, std::byte* to) const {
+  void PrepareMerged(const uint8_t* copy, const Int8Block& block, void* ready) const {
+    const WindowAxis& across = plan_.axes[2];
+    for (int64_t done = 0; done < block.rows;) {
+      const int64_t line = (block.row + done) / across.output, x = (block.row + done) % across.output;
+      const int64_t count = std::min(across.output - x, block.rows - done);
+      const int64_t top = line % plan_.axes[1].output * plan_.axes[1].stride,
+                    front = line / plan_.axes[1].output * plan_.axes[0].stride;
+      const int64_t first = (front * padded_[1] + top) * padded_[2] + x * across.stride;
+      PrepareLine(copy + first * plan_.conv.channels, count, RowAt(ready, done));
+      done += count;
+    }
+  }
+
+  // Windows side by side, the first one at `from`.
+  void PrepareLine(const uint8_t* from, int64_t count, std::byte* to) const {
     const auto& axes = plan_.axes;
-    int64_t run = axes[2].kernel * plan_.conv.channels, row_size = padded_[2] * plan_.conv.channels;
-    int64_t left = pixel % axes[2].output * axes[2].stride,
-            top = pixel / axes[2].output % axes[1].output * axes[1].stride,
-            front = pixel / axes[2].output / axes[1].output * axes[0].stride;
+    const int64_t channels = plan_.conv.channels, run = axes[2].kernel * channels, row_size = padded_[2] * channels;
+    const int64_t bytes = kernels_.element_bytes, ready_size = PaddedDepth(plan_.conv.depth()) * bytes;
     // Whole vectors are faster; what is too much is written over by what comes next.
-    int64_t reach = (run + kInt8Slack - 1) / kInt8Slack * kInt8Slack;
-    std::byte* at = to;
-    for (int64_t kz = 0; kz < axes[0].kernel; ++kz)
-      for (int64_t ky = 0; ky < axes[1].kernel; ++ky, at += run * kernels_.element_bytes) {
-        int64_t line = (front + kz * axes[0].dilation) * padded_[1] + top + ky * axes[1].dilation;
-        const uint8_t* from = copy + line * row_size + left * plan_.conv.channels;
-        if (kernels_.element_bytes > 1)
-          kernels_.prepare(from, finish_.flip(), reach, at);
-        else
-          for (int64_t i = 0; i < reach; i += kInt8Slack) std::memcpy(at + i, from + i, kInt8Slack);
-      }
-    FillRest(to);
+    const int64_t reach = (run + kInt8Slack - 1) / kInt8Slack * kInt8Slack;
+    for (; count > 0; --count, from += axes[2].stride * channels, to += ready_size) {
+      std::byte* at = to;
+      for (int64_t kz = 0; kz < axes[0].kernel; ++kz)
+        for (int64_t ky = 0; ky < axes[1].kernel; ++ky, at += run * bytes) {
+          const uint8_t* line = from + (kz * axes[0].dilation * padded_[1] + ky * axes[1].dilation) * row_size;
+          if (bytes > 1)
+            kernels_.prepare(line, finish_.flip(), reach, at);
+          else
+            for (int64_t i = 0; i < reach; i += kInt8Slack) std::memcpy(at + i, line + i, kInt8Slack);
+        }
+      if (at < to + ready_size) kernels_.fill(0, (to + ready_size - at) / bytes, at);
+    }
   }
 
   Int8Weights weights_;

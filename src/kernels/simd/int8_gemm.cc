@@ -48,8 +48,9 @@ constexpr int kPlainRows = kRegisters == 32 ? 12 : 6, kCrossRows = 4;
 constexpr int kTileRows = kCrosswise ? kCrossRows : kPlainRows;
 // A panel's part of this depth, widened, takes half of the first-level cache.
 constexpr int64_t kChunkDepth = 512;
-// Fewer columns are not worth the terms of the rows, and smaller depths not the smaller tile.
-constexpr int64_t kCrossColumns = 64, kCrossDepth = 160;
+// Fewer columns are not worth the terms of the rows, and smaller depths not the smaller tile. Shorts come in many small
+// products, with terms of their own.
+constexpr int64_t kCrossColumns = 64, kCrossDepth = 96, kCrossShortsDepth = 160;
 
 HWY_INLINE Shorts Spread(const int16_t* pair) {
   int32_t both;
@@ -231,18 +232,21 @@ HWY_INLINE void MultiplyRows(const ferry::Int8Product& product, bool crosswise, 
   });
 }
 
+bool IsCrosswise(const ferry::Int8Product& product, int64_t least_depth) {
+  return kCrosswise && product.columns >= kCrossColumns && product.depth >= least_depth && product.rows >= kCrossRows;
+}
+
 void Multiply(const ferry::Int8Product& product) {
   HWY_ALIGN int16_t widened[kChunkDepth * kWidth];
-  const bool crosswise =
-      kCrosswise && product.columns >= kCrossColumns && product.depth >= kCrossDepth && product.rows >= kCrossRows;
-  MultiplyRows<int8_t>(product, crosswise, [&](const int8_t* part, int64_t depths) {
+  MultiplyRows<int8_t>(product, IsCrosswise(product, kCrossDepth), [&](const int8_t* part, int64_t depths) {
     Widen(part, depths * kWidth, widened);
     return widened;
   });
 }
 
 void MultiplyShorts(const ferry::Int8Product& product) {
-  MultiplyRows<int16_t>(product, false, [](const int16_t* part, int64_t) { return part; });
+  MultiplyRows<int16_t>(product, IsCrosswise(product, kCrossShortsDepth),
+                        [](const int16_t* part, int64_t) { return part; });
 }
 constexpr auto kMultiplyShorts = MultiplyShorts;
 

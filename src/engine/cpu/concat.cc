@@ -46,15 +46,15 @@ class ConcatKernel final : public Kernel {
 
  private:
   void RunUnexpected(OpContext& context) const {
-    std::vector<Tensor> parts;
-    std::vector<const Tensor*> pointers;
-    for (size_t i = 0; i < context.input_count(); ++i) {
+    std::vector<Tensor> parts(context.input_count());
+    std::vector<const Tensor*> pointers(parts.size());
+    for (size_t i = 0; i < parts.size(); ++i) {
       const Tensor& part = context.Input(i);
       const int64_t stride = rows_.InputStride(i, part);
       const bool apart = part.size() > 0 && part.rank() > 0 && stride != part.shape().back();
-      parts.push_back(apart ? Together(context, part, stride) : part);
+      parts[i] = apart ? Together(context, part, stride) : part;
+      pointers[i] = &parts[i];
     }
-    for (const Tensor& part : parts) pointers.push_back(&part);
     WriteConcatenated(context, 0, pointers, context.node().Int("axis", 0));
   }
 

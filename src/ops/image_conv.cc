@@ -1,5 +1,6 @@
-// ImageConv: activation(Conv(x, w) + bias + residual) over channels-last images, weights as Conv has them. Made by
-// passes/channels_last and fuse_conv; engine/cpu/conv.cc has the fast kernels, this is the plain one.
+// ImageConv: activation(Conv(x, w) + bias + residual) over channels-last images, weights as Conv has them; x may be
+// scaled first, see InputScaling. Made by passes/channels_last and fuse_conv; engine/cpu/conv.cc has the fast kernels,
+// this is the plain one.
 #include "kernels/image.h"
 #include "ops/operator.h"
 #include "ops/support/fused.h"
@@ -52,10 +53,16 @@ void ComputeImageConv(OpContext& context) {
   if (bias) RequirePerChannel(bias->shape(), conv.features, "the bias");
   if (residual)
     Require(residual->shape() == plan.output, "residual of shape ", residual->shape(), " does not fit ", plan.output);
+  const InputScaling scaling = InputScalingOf(context, conv.channels, ActivationBefore(context.node()));
+  std::vector<float> scaled(scaling.factor ? static_cast<size_t>(x.size()) : 0);
+  if (!scaled.empty())
+    BestImageKernels().affine(x.Data<float>(), conv.channels, x.size() / conv.channels, conv.channels, scaling.factor,
+                              scaling.offset, scaling.before, scaled.data());
+  const float* images = scaling.factor ? scaled.data() : x.Data<float>();
   const float* added = residual ? residual->Data<float>() : nullptr;
   float* y = context.Output(0, DType::kFloat, plan.output).MutableData<float>();
   for (int64_t image = 0; image < conv.batch; ++image) {
-    Window window{plan, x.Data<float>() + image * conv.channels * conv.counts.input, w.Data<float>()};
+    Window window{plan, images + image * conv.channels * conv.counts.input, w.Data<float>()};
     context.ParallelFor(conv.counts.output, 1, [&](int64_t first, int64_t last) {
       for (int64_t pixel = first; pixel < last; ++pixel)
         for (int64_t feature = 0; feature < conv.features; ++feature) {

@@ -22,9 +22,10 @@ class Fusion {
     for (size_t i = 0, count = editor_.size(); i < count; ++i) {
       const Node& node = editor_.node(i);
       if (editor_.removed(i) || node.domain != kInternalDomain) continue;
-      if (node.op_type == "ImageConv")
+      if (node.op_type == "ImageConv") {
+        TakeScaling(i);
         FuseConv(i);
-      else if (node.op_type == "ImageAffine" || node.op_type == "ImageConvTranspose")
+      } else if (node.op_type == "ImageAffine" || node.op_type == "ImageConvTranspose")
         FuseActivation(i);
     }
     return editor_.Finish();
@@ -33,11 +34,41 @@ class Fusion {
  private:
   void FuseConv(size_t index) {
     Node fused = editor_.node(index);
-    fused.inputs.resize(4);
+    if (fused.inputs.size() < 4) fused.inputs.resize(4);
     std::vector<size_t> taken;
     TakeResidual(fused, taken);
     TakeActivation(fused, taken);
     Finish(index, std::move(fused), taken);
+  }
+
+  bool IsPointwise(const Node& conv) const {
+    const Tensor* weight = editor_.Constant(conv.inputs[1]);
+    if (!weight || weight->rank() < 3 || weight->shape().CountBetween(2, weight->rank()) != 1) return false;
+    auto all = [&](const char* name, int64_t wanted) {
+      const std::vector<int64_t> values = conv.Ints(name);
+      return std::all_of(values.begin(), values.end(), [=](int64_t value) { return value == wanted; });
+    };
+    return all("strides", 1) && all("pads", 0) && conv.Int("group", 1) == 1 && conv.Int("channels_first", 0) == 0;
+  }
+
+  // Batch normalisation in front of a convolution that reads every pixel once.
+  void TakeScaling(size_t index) {
+    Node conv = editor_.node(index);
+    const int maker = editor_.Producer(conv.inputs[0]);
+    if (maker < 0 || !IsPointwise(conv) || conv.HasInput(4) || editor_.OnlyReader(conv.inputs[0]) < 0) return;
+    const Node affine = editor_.node(static_cast<size_t>(maker));
+    if (affine.op_type != "ImageAffine" || affine.domain != kInternalDomain || affine.inputs.size() != 3) return;
+    for (size_t i : {1, 2})
+      if (const Tensor* constant = editor_.Constant(affine.inputs[i]); !constant || constant->rank() != 1) return;
+    if (std::count(conv.inputs.begin(), conv.inputs.end(), conv.inputs[0]) != 1) return;
+    const Activation before = ActivationOf(affine);
+    conv.Set("before", std::vector<float>{static_cast<float>(before.kind), before.alpha, before.beta});
+    conv.inputs.resize(std::max<size_t>(6, conv.inputs.size()));
+    conv.inputs[0] = affine.inputs[0];
+    conv.inputs[4] = affine.inputs[1];
+    conv.inputs[5] = affine.inputs[2];
+    editor_.Remove(static_cast<size_t>(maker));
+    editor_.Replace(index, std::move(conv));
   }
 
   void FuseActivation(size_t index) {

@@ -1,4 +1,5 @@
-// What follows a channels-last convolution (bias, sum with another image, activation) becomes part of its step.
+// What follows a channels-last convolution (bias, sum with another image, activation) becomes part of its step, and so
+// does a batch norm in front of a 1×1 convolution.
 #pragma once
 
 #include "ops/infer_graph.h"

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "engine/session.h"
+#include "ops/support/fused.h"
 #include "tests/support/graphs.h"
 
 namespace ferry {
@@ -216,6 +217,41 @@ TEST(Conv, DeepWindowsOverFewChannelsAgree) {
 }
 
 // Everything that a region of channels-last images may hold, with values that leave it in the middle.
+// The same bits as two steps give, in the first run and in later ones.
+TEST(Conv, ScalesItsInputItself) {
+  Random random(35);
+  for (int round = 0; round < 40; ++round) {
+    const int64_t channels = random.Number(1, 70), features = random.Number(1, 40), batch = random.Number(1, 2);
+    const int64_t height = random.Number(1, round % 2 ? 40 : 8), width = random.Number(1, 30);
+    auto activation = random.Pick({ActivationKind::kNone, ActivationKind::kRelu, ActivationKind::kSigmoid});
+    std::vector<StoredTensor> weights{
+        MakeStored("factor", random.Values({channels})), MakeStored("offset", random.Values({channels})),
+        MakeStored("bias", random.Values({features})), MakeStored("w", random.Values({features, channels, 1, 1}))};
+    Node affine = MakeNode("ImageAffine", {"x", "factor", "offset"}, {"scaled"});
+    Node two = MakeNode("ImageConv", {"scaled", "w", "bias"}, {"y"});
+    Node one = MakeNode("ImageConv", {"x", "w", "bias", "", "factor", "offset"}, {"y"});
+    one.Set("before", std::vector<float>{static_cast<float>(activation), 0, 0});
+    SetActivation(affine, {activation});
+    for (Node* node : {&affine, &two, &one}) node->domain = kInternalDomain;
+    ValueInfo image = MakeInfo("x", DType::kFloat, {batch, height, width, channels});
+    std::vector<NamedValue> inputs{{"x", random.Values({batch, height, width, channels})}};
+    auto run = [&](std::vector<Node> nodes, int threads, Precision precision) {
+      auto session = Session::FromModel(MakeModel({image}, std::move(nodes), {MakeInfo("y")}, weights),
+                                        {.threads = threads, .optimize = false, .precision = precision});
+      std::vector<Tensor> results;
+      for (int repeat = 0; repeat < 3; ++repeat) results.push_back(session->Run(inputs)[0].tensor());
+      return results;
+    };
+    for (Precision precision : {Precision::kFloat32, Precision::kBf16})
+      for (int threads : {1, 3}) {
+        std::vector<Tensor> got = run({one}, threads, precision), expected = run({affine, two}, threads, precision);
+        for (size_t i = 0; i < got.size(); ++i)
+          ASSERT_TRUE(Identical(got[i], expected[i]))
+              << channels << " channels to " << features << ", " << threads << " threads, run " << i;
+      }
+  }
+}
+
 TEST(Conv, RegionsAgreeOnRandomNetworks) {
   Random random(5);
   for (int round = 0; round < 60; ++round) {

@@ -134,8 +134,7 @@ TEST(ChannelsLast, MakesAProductAndASumWithNumbersOneStep) {
                            MakeNode("Add", {"m", "two"}, {"s"}), Conv("s", "y")},
                           {"y"}, {MakeStored("two", Ones({1}))});
   EXPECT_TRUE(MoveChannelsLast(graph));
-  EXPECT_EQ(Operators(graph),
-            (Names{"Transpose", "ImageConv", "HardSwish", "ImageAffine", "ImageConv", "Transpose"}));
+  EXPECT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "HardSwish", "ImageAffine", "ImageConv", "Transpose"}));
 }
 
 TEST(ChannelsLast, TakesResizingAndTransposedConvolutionsAlong) {
@@ -173,6 +172,47 @@ TEST(FuseConv, TakesTheSumAndTheActivation) {
   ASSERT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "ImageConv", "Transpose"}));
   EXPECT_FALSE(graph.nodes[2].inputs[3].empty());
   EXPECT_EQ(ActivationOf(graph.nodes[2]).kind, ActivationKind::kSilu);
+}
+
+Node OnePixelConv(const std::string& from, const std::string& to) { return MakeNode("Conv", {from, "w1"}, {to}); }
+
+TEST(FuseConv, TakesTheNormInFrontOfOnePixel) {
+  Graph graph = MakeGraph({MakeNode("MaxPool", {"x"}, {"p"}, {{"kernel_shape", std::vector<int64_t>{2, 2}}}),
+                           Conv("p", "c"), MakeNode("Concat", {"c", "c"}, {"cc"}, {{"axis", int64_t{2}}}),
+                           Norm("cc", "n"), MakeNode("Relu", {"n"}, {"r"}), OnePixelConv("r", "y")},
+                          {"y"}, {MakeStored("w1", Ones({5, 8, 1, 1}))});
+  MoveChannelsLast(graph);
+  EXPECT_TRUE(FuseConv(graph));
+  ASSERT_EQ(Operators(graph), (Names{"MaxPool", "Transpose", "ImageConv", "Concat", "ImageConv", "Transpose"}));
+  const Node& conv = graph.nodes[4];
+  EXPECT_EQ(conv.inputs[0], graph.nodes[3].outputs[0]);
+  EXPECT_TRUE(conv.HasInput(4) && conv.HasInput(5));
+  EXPECT_EQ(conv.Floats("before")[0], static_cast<float>(ActivationKind::kRelu));
+  EXPECT_FALSE(FuseConv(graph)) << "there is no more to take";
+  EXPECT_TRUE(graph.nodes[4].HasInput(5));
+}
+
+TEST(FuseConv, LeavesNormsThatOthersReadOrThatAreReadOften) {
+  auto affines = [](std::vector<Node> after, std::vector<std::string> outputs) {
+    std::vector<Node> nodes{Conv("x", "c"), MakeNode("Concat", {"c", "c"}, {"cc"}, {{"axis", int64_t{2}}}),
+                            Norm("cc", "n")};
+    nodes.insert(nodes.end(), after.begin(), after.end());
+    Graph graph = MakeGraph(nodes, outputs, {MakeStored("w1", Ones({8, 8, 1, 1}))});
+    MoveChannelsLast(graph);
+    FuseConv(graph);
+    Names names = Operators(graph);
+    return std::count(names.begin(), names.end(), "ImageAffine");
+  };
+  Node padded = OnePixelConv("n", "y"), strided = OnePixelConv("n", "y");
+  padded.Set("pads", kOnePixel);
+  strided.Set("strides", std::vector<int64_t>{2, 2});
+  EXPECT_EQ(affines({OnePixelConv("n", "y")}, {"y"}), 0);
+  EXPECT_EQ(affines({Conv("n", "y")}, {"y"}), 1);
+  EXPECT_EQ(affines({padded}, {"y"}), 1);
+  EXPECT_EQ(affines({strided}, {"y"}), 1);
+  EXPECT_EQ(affines({OnePixelConv("n", "y")}, {"y", "n"}), 1);
+  EXPECT_EQ(affines({OnePixelConv("n", "y"), MakeNode("Sigmoid", {"n"}, {"z"})}, {"y", "z"}), 1);
+  EXPECT_EQ(affines({OnePixelConv("n", "a"), MakeNode("Add", {"a", "n"}, {"y"})}, {"y"}), 1);
 }
 
 TEST(FuseConv, LeavesSumsThatStretch) {

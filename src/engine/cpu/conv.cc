@@ -3,7 +3,9 @@
 #include <mutex>
 
 #include "engine/cpu/kernels.h"
+#include "engine/cpu/scratch.h"
 #include "engine/tuner.h"
+#include "kernels/image.h"
 #include "ops/support/fused.h"
 
 namespace ferry {
@@ -68,11 +70,11 @@ const Way& Fastest(const std::vector<Way>& ways, const Node& node, const Tensor&
   std::vector<std::unique_ptr<ConvAlgorithm>> made(ways.size());
   std::vector<Tuner::Candidate> candidates;
   for (size_t i = 0; i < ways.size(); ++i)
-    candidates.push_back({ways[i].name, [&, i] {
-                            if (!made[i]) made[i] = ways[i].make(weight, plan, thrown_away);
-                            made[i]->Run({context, plan, x.data(), nullptr, nullptr, y.data(), {}, conv.channels,
-                                          conv.features});
-                          }});
+    candidates.push_back(
+        {ways[i].name, [&, i] {
+           if (!made[i]) made[i] = ways[i].make(weight, plan, thrown_away);
+           made[i]->Run({context, plan, x.data(), nullptr, nullptr, y.data(), {}, conv.channels, conv.features});
+         }});
   std::string name = policy.tuner->Choose(ProblemName(plan, policy.precision), candidates);
   for (const Way& way : ways)
     if (name == way.name) return way;
@@ -100,9 +102,10 @@ struct PreparedConv {
 
 class ImageConv final : public Kernel {
  public:
-  ImageConv(Tensor weight, Activation activation, WeightCache& cache, const KernelPolicy& policy)
+  ImageConv(const Node& node, Tensor weight, WeightCache& cache, const KernelPolicy& policy)
       : weight_(std::move(weight)),
-        activation_(activation),
+        activation_(ActivationOf(node)),
+        before_(ActivationBefore(node)),
         cache_(cache),
         policy_{policy.exact, nullptr, policy.precision} {}
 
@@ -143,13 +146,21 @@ class ImageConv final : public Kernel {
     const int64_t y_stride = rows_.output.StrideOf(y);
     if (y_stride != plan.conv.features && !prepared.algorithm->WritesStrided())
       Fail(ErrorCode::kInternal, "an input of shape ", x.shape(), " was not expected");
-    prepared.algorithm->Run({context, plan, x.Data<float>(), bias ? bias->Data<float>() : nullptr,
-                             residual ? residual->Data<float>() : nullptr, y.MutableData<float>(), activation_,
-                             x_stride, y_stride});
+    ConvCall call{context,
+                  plan,
+                  x.Data<float>(),
+                  bias ? bias->Data<float>() : nullptr,
+                  residual ? residual->Data<float>() : nullptr,
+                  y.MutableData<float>(),
+                  activation_,
+                  x_stride,
+                  y_stride,
+                  InputScalingOf(context, plan.conv.channels, before_)};
+    prepared.algorithm->Run(prepared.algorithm->Scales() ? call : ScaledFirst(call));
   }
 
   Tensor weight_;
-  Activation activation_;
+  Activation activation_, before_;
   WeightCache& cache_;
   const KernelPolicy policy_;  // while running nothing is measured
   std::shared_ptr<const PreparedConv> expected_;
@@ -159,13 +170,25 @@ class ImageConv final : public Kernel {
 
 }  // namespace
 
+ConvCall ScaledFirst(const ConvCall& call) {
+  if (!call.scaling.factor) return call;
+  const InputScaling& scaling = call.scaling;
+  const int64_t channels = call.plan.conv.channels, pixels = call.plan.conv.batch * call.plan.conv.counts.input;
+  float* scaled = ThreadScratch<float>(ScratchUse::kScaledRows, pixels * channels);
+  call.context.ParallelFor(pixels, 1 + 16384 / channels, [&](int64_t begin, int64_t end) {
+    BestImageKernels().affine(call.x + begin * call.x_stride, call.x_stride, end - begin, channels, scaling.factor,
+                              scaling.offset, scaling.before, scaled + begin * channels);
+  });
+  return {call.context, call.plan, scaled, call.bias, call.residual, call.y, call.activation, channels, call.y_stride};
+}
+
 std::unique_ptr<Kernel> MakeConvKernel(const KernelRequest& request) {
   if (request.node.op_type != "ImageConv" || request.node.domain != kInternalDomain) return nullptr;
   if (request.inputs.size() < 2 || !request.inputs[0] || !request.inputs[1]) return nullptr;
   const std::optional<Tensor>& weight = request.inputs[1]->constant;
   const Type& type = request.inputs[0]->type;
   if (!weight || weight->dtype() != DType::kFloat || weight->size() == 0 || type.dtype != DType::kFloat) return nullptr;
-  auto kernel = std::make_unique<ImageConv>(*weight, ActivationOf(request.node), request.weights, request.policy);
+  auto kernel = std::make_unique<ImageConv>(request.node, *weight, request.weights, request.policy);
   std::optional<Shape> shape = type.shape ? ToConcrete(*type.shape) : std::nullopt;
   try {
     if (shape) kernel->Expect(request.node, *shape, request.policy);

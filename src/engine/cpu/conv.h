@@ -16,6 +16,7 @@ struct ConvCall {
   float* y;
   Activation activation;
   int64_t x_stride, y_stride;  // from pixel to pixel: at least as many as channels, or features
+  InputScaling scaling = {};
 
   int threads() const { return context.services().pool ? context.services().pool->threads() : 1; }
 };
@@ -28,7 +29,12 @@ class ConvAlgorithm {
   // Whether pixels may lie further apart than they have channels.
   virtual bool ReadsStrided() const { return false; }
   virtual bool WritesStrided() const { return false; }
+  // Whether it scales its input itself.
+  virtual bool Scales() const { return false; }
 };
+
+// The same call with its input scaled already, in memory of this thread.
+ConvCall ScaledFirst(const ConvCall& call);
 
 // Weights are [features, channels / groups, kernel…] as Conv has them.
 std::unique_ptr<ConvAlgorithm> MakeGemmConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);

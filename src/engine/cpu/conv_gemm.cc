@@ -211,18 +211,17 @@ class GemmConv final : public ConvAlgorithm {
         bf16_kernels_(bf16_kernels) {}
 
   void Run(const ConvCall& given) const override {
-    ConvCall call{given.context, plan_,   given.x, given.bias, given.residual,
-                  given.y, given.activation, given.x_stride, given.y_stride};
+    ConvCall call{given.context,    plan_,          given.x,        given.bias,   given.residual, given.y,
+                  given.activation, given.x_stride, given.y_stride, given.scaling};
     const Tensor* kept = panels_.Find();
-    if (!kept) return RunOnTheWay(call);
-    if (MergesTaps(call.plan)) return RunMerged(call, kept->raw());
-    ForBlocks(call, 0, call.plan.conv.batch * call.plan.conv.counts.output, [&](const Block& block) {
-      RunBlock(call, block, {kept->raw(), 0, call.plan.conv.features});
-    });
+    // Blocks that share their rows would each scale them again.
+    const bool by_block = kept && IsPlain() && CutsOf(call, plan_.conv.batch * plan_.conv.counts.output).parts == 1;
+    RunScaled(by_block ? call : ScaledFirst(call), kept);
   }
 
   bool ReadsStrided() const override { return !MergesTaps(plan_); }
   bool WritesStrided() const override { return true; }
+  bool Scales() const override { return true; }
 
  private:
   struct Block {
@@ -235,8 +234,20 @@ class GemmConv final : public ConvAlgorithm {
     int64_t first, columns;
   };
 
+  void RunScaled(const ConvCall& call, const Tensor* kept) const {
+    if (!kept) return RunOnTheWay(call);
+    if (MergesTaps(call.plan)) return RunMerged(call, kept->raw());
+    ForBlocks(call, 0, call.plan.conv.batch * call.plan.conv.counts.output, [&](const Block& block) {
+      RunBlock(call, block, {kept->raw(), 0, call.plan.conv.features});
+    });
+  }
+
+  bool IsPlain() const {
+    return !bf16_kernels_ && !MergesTaps(plan_) && plan_.conv.groups == 1 && plan_.conv.is_pointwise();
+  }
+
   void RunBlock(const ConvCall& call, const Block& block, const Panels& panels) const {
-    if (!bf16_kernels_ && call.plan.conv.groups == 1 && call.plan.conv.is_pointwise())
+    if (IsPlain())
       RunPlain(call, block, panels);
     else
       RunGathered(call, block, panels);
@@ -263,24 +274,34 @@ class GemmConv final : public ConvAlgorithm {
     });
   }
 
+  struct Cuts {
+    int64_t units;  // panels of columns; groups when there are several
+    int64_t tiles, row_blocks, parts;
+  };
+
   // Cuts rows, and where they are few, columns too. Results do not depend on the cuts.
-  template <class Body>
-  void ForBlocks(const ConvCall& call, int64_t first_row, int64_t rows, const Body& body) const {
+  Cuts CutsOf(const ConvCall& call, int64_t rows) const {
     const ConvPlan& conv = call.plan.conv;
     int64_t units = conv.groups > 1 ? conv.groups : (conv.features + kPanelWidth - 1) / kPanelWidth;
-    int64_t threads = call.threads(), tile_rows = best_rows(), tiles = (rows + tile_rows - 1) / tile_rows;
+    int64_t threads = call.threads(), tiles = (rows + best_rows() - 1) / best_rows(), wanted = 4 * threads;
     int64_t row_blocks = EvenBlocks(tiles, 9, threads), parts = 1;
-    int64_t wanted = 4 * threads, work = WorkOf(rows, conv.depth(), conv.features);
     if (threads > 1 && row_blocks < wanted)
       parts = std::clamp<int64_t>((wanted + row_blocks - 1) / row_blocks, 1, units);
-    int64_t items = row_blocks * parts;
+    return {units, tiles, row_blocks, parts};
+  }
+
+  template <class Body>
+  void ForBlocks(const ConvCall& call, int64_t first_row, int64_t rows, const Body& body) const {
+    const Cuts cuts = CutsOf(call, rows);
+    int64_t tile_rows = best_rows(), items = cuts.row_blocks * cuts.parts;
+    int64_t work = WorkOf(rows, call.plan.conv.depth(), call.plan.conv.features);
     int64_t grain = std::max<int64_t>(1, items * (kPieceWork / 4) / work);
     call.context.ParallelFor(items, grain, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
-        int64_t block = item / parts, part = item % parts;
-        int64_t row = tiles * block / row_blocks * tile_rows;
-        int64_t last = std::min(rows, tiles * (block + 1) / row_blocks * tile_rows);
-        body(Block{first_row + row, last - row, units * part / parts, units * (part + 1) / parts});
+        int64_t block = item / cuts.parts, part = item % cuts.parts;
+        int64_t row = cuts.tiles * block / cuts.row_blocks * tile_rows;
+        int64_t last = std::min(rows, cuts.tiles * (block + 1) / cuts.row_blocks * tile_rows);
+        body(Block{first_row + row, last - row, cuts.units * part / cuts.parts, cuts.units * (part + 1) / cuts.parts});
       }
     });
   }
@@ -333,7 +354,15 @@ class GemmConv final : public ConvAlgorithm {
   void RunPlain(const ConvCall& call, const Block& block, const Panels& panels) const {
     const ConvPlan& conv = call.plan.conv;
     Columns columns = ColumnsOf(conv, block);
-    kernels_.plain(call.x + block.row * call.x_stride, call.x_stride, block.rows, conv.channels,
+    const float* x = call.x + block.row * call.x_stride;
+    int64_t x_stride = call.x_stride;
+    if (const InputScaling& scaling = call.scaling; scaling.factor) {
+      float* scaled = ThreadScratch<float>(ScratchUse::kScaledRows, block.rows * conv.channels);
+      BestImageKernels().affine(x, x_stride, block.rows, conv.channels, scaling.factor, scaling.offset, scaling.before,
+                                scaled);
+      x = scaled, x_stride = conv.channels;
+    }
+    kernels_.plain(x, x_stride, block.rows, conv.channels,
                    reinterpret_cast<const float*>(panels.begin) + conv.channels * (columns.first - panels.first),
                    columns.count, To(call, block.row, columns.first), call.y_stride,
                    Epilogue(call, block.row, columns.first));

@@ -9,7 +9,7 @@
 namespace ferry {
 
 // Every use that may overlap with another on the same thread has a place of its own.
-enum class ScratchUse { kRowPointers, kPaddedImage, kWinograd, kWidenedRows, kBf16Rows, kPanels, kCount };
+enum class ScratchUse { kRowPointers, kPaddedImage, kWinograd, kWidenedRows, kBf16Rows, kPanels, kScaledRows, kCount };
 
 template <class T>
 T* ThreadScratch(ScratchUse use, int64_t count) {

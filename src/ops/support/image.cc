@@ -61,6 +61,21 @@ ImageConvPlan PlanImageConv(const Node& node, const Shape& x, const Shape& w) {
   return plan;
 }
 
+Activation ActivationBefore(const Node& conv) {
+  const std::vector<float> numbers = conv.Floats("before");
+  if (numbers.size() != 3 || !(numbers[0] >= 0 && numbers[0] < 256)) return {};
+  return {static_cast<ActivationKind>(numbers[0]), numbers[1], numbers[2]};
+}
+
+InputScaling InputScalingOf(const OpContext& context, int64_t channels, const Activation& before) {
+  const Tensor* factor = context.OptionalInput(4);
+  if (!factor) return {};
+  const Tensor& offset = context.Input(5);
+  RequirePerChannel(factor->shape(), channels, "the factor");
+  RequirePerChannel(offset.shape(), channels, "the offset");
+  return {factor->Data<float>(), offset.Data<float>(), before};
+}
+
 void InferImageConv(InferContext& context, DType type) {
   const SymbolicShape* x = context.InputShape(0);
   const SymbolicShape* w = context.InputShape(1);

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "kernels/activation.h"
 #include "ops/context.h"
 #include "ops/infer_context.h"
 #include "ops/support/conv.h"
@@ -31,6 +32,16 @@ struct ImageConvPlan {
 };
 
 ImageConvPlan PlanImageConv(const Node& node, const Shape& x, const Shape& w);
+// What an ImageConv makes of its input first: before(x · factor + offset) with a factor and an offset for every
+// channel, its inputs 4 and 5; "before" holds the activation's kind and numbers. Padding stays zero.
+struct InputScaling {
+  const float* factor = nullptr;  // null: it takes x as it is
+  const float* offset = nullptr;
+  Activation before;
+};
+InputScaling InputScalingOf(const OpContext& context, int64_t channels, const Activation& before);
+Activation ActivationBefore(const Node& conv);
+
 // Sets output 0 of a convolution from the shapes of inputs 0 and 1.
 void InferImageConv(InferContext& context, DType type);
 

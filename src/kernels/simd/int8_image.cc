@@ -175,6 +175,33 @@ void Depthwise(const ferry::Int8Depthwise& conv) {
 
 #endif
 
+#if HWY_TARGET == HWY_AVX2
+// Adds as many as fill whole vectors and says how many; both sides are signed, or none.
+template <bool kSigned>
+int64_t AddWhole(const ferry::Int8Sum& sum, int64_t count) {
+  constexpr int64_t kAtOnce = 4 * kStep;
+  const __m256 a_factor = _mm256_set1_ps(sum.a_factor), b_factor = _mm256_set1_ps(sum.b_factor),
+               added = _mm256_set1_ps(sum.added), high = _mm256_set1_ps(static_cast<float>(sum.high));
+  const __m256i flip = _mm256_set1_epi16(sum.y_flip), least = _mm256_set1_epi8(static_cast<char>(sum.low + sum.y_flip));
+  auto number = [](const uint8_t* from) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
+    return _mm256_cvtepi32_ps(kSigned ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes));
+  };
+  auto whole = [&](int64_t i) {
+    const __m256 second = _mm256_fmadd_ps(number(sum.b + i), b_factor, added);
+    return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_fmadd_ps(number(sum.a + i), a_factor, second), high));
+  };
+  // What is too small stays so when it is converted and packed.
+  auto shorts = [&](int64_t i) { return _mm256_adds_epi16(_mm256_packs_epi32(whole(i), whole(i + kStep)), flip); };
+  int64_t i = 0;
+  for (; i + kAtOnce <= count; i += kAtOnce) {
+    const __m256i bytes = _mm256_max_epu8(_mm256_packus_epi16(shorts(i), shorts(i + 2 * kStep)), least);
+    StoreTwoRows(bytes, sum.y_flip, sum.y + i, 2 * kStep);
+  }
+  return i;
+}
+#endif
+
 void Add(const ferry::Int8Sum& sum, int64_t count) {
   const FloatTag d;
   const IntTag di;
@@ -193,12 +220,7 @@ void Add(const ferry::Int8Sum& sum, int64_t count) {
   auto bytes = [&](const uint8_t* a, const uint8_t* b) { return hn::Xor(ToBytes(di, levels(a, b)), y_flip); };
   int64_t i = 0;
 #if HWY_TARGET == HWY_AVX2
-  for (; i + 4 * kStep <= count; i += 4 * kStep) {
-    const uint8_t *a = sum.a + i, *b = sum.b + i;
-    const Ints first[] = {levels(a, b), levels(a + kStep, b + kStep)};
-    const Ints second[] = {levels(a + 2 * kStep, b + 2 * kStep), levels(a + 3 * kStep, b + 3 * kStep)};
-    StoreLevels(first, second, sum.y_flip, sum.y + i, 2 * kStep);
-  }
+  if (sum.a_flip == sum.b_flip) i = sum.a_flip ? AddWhole<true>(sum, count) : AddWhole<false>(sum, count);
 #endif
   for (; i + kStep <= count; i += kStep) hn::StoreU(bytes(sum.a + i, sum.b + i), d8, sum.y + i);
   if (i == count) return;

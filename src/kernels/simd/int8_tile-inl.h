@@ -55,15 +55,6 @@ static HWY_INLINE void StoreTwoRows(__m256i bytes, uint8_t flip, uint8_t* to, in
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(both));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to + stride), _mm256_extracti128_si256(both, 1));
 }
-
-// The levels of two rows.
-static HWY_INLINE void StoreLevels(const Ints (&first)[kTileVectors], const Ints (&second)[kTileVectors], uint8_t flip,
-                                   uint8_t* to, int64_t stride) {
-  const hn::ScalableTag<int16_t> d16;
-  const auto one = hn::ReorderDemote2To(d16, first[0], first[1]),
-             other = hn::ReorderDemote2To(d16, second[0], second[1]);
-  StoreTwoRows(_mm256_packus_epi16(one.raw, other.raw), flip, to, stride);
-}
 #endif
 
 // Rows of `columns` ≤ kTileColumns sums, each row `stride` sums apart (int8_convert.cc).

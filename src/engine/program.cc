@@ -58,11 +58,24 @@ Value RowsTogether(const Tensor& tensor, int64_t stride) {
   return dense;
 }
 
+// Memory for a result. What the caller has let go of is used again: new pages take longer than filling them.
+Tensor MakeResult(const Slot& slot, std::shared_ptr<Buffer>& given) {
+  constexpr size_t kWorthKeeping = 64 << 10, kTooMuch = 64 << 20;
+  if (given && given.use_count() == 1) {
+    std::shared_ptr<Buffer>(given).reset();  // counts up and down: what was done before the caller let go is done
+    return Tensor(slot.dtype, *slot.shape, given);
+  }
+  Tensor made(slot.dtype, *slot.shape);
+  given = made.bytes() >= kWorthKeeping && made.bytes() <= kTooMuch ? made.buffer() : nullptr;
+  return made;
+}
+
 }  // namespace
 
 std::unique_ptr<Frame> Program::MakeFrame() const {
   auto frame = std::make_unique<Frame>();
   frame->values.resize(slots_.size());
+  frame->given.resize(result_slots_.size());
   frame->arena = Buffer::Allocate(arena_bytes_);
   TakePages(frame->arena->data(), arena_bytes_);
   frame->arena_view = Buffer::Arena(frame->arena->data(), arena_bytes_);
@@ -121,7 +134,7 @@ std::vector<Tensor> Program::BindResults(Frame& frame, std::span<const Value> in
     if (place && slot.dtype != DType::kString) placed[i] = (*place)(i, slot.dtype, *slot.shape);
     // Memory that an input lies in is written only when nobody reads the input any more.
     bool usable = place && placed[i].defined() && !Overlaps(placed[i], inputs);
-    frame.values[static_cast<size_t>(result_slots_[i])] = usable ? placed[i] : Tensor(slot.dtype, *slot.shape);
+    frame.values[static_cast<size_t>(result_slots_[i])] = usable ? placed[i] : MakeResult(slot, frame.given[i]);
   }
   return placed;
 }

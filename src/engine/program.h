@@ -39,7 +39,7 @@ struct Slot {
     kConstant,  // a weight or a folded value: bound when the frame is made
     kInput,     // given by the caller or captured from outside: bound at each run
     kArena,     // at a fixed offset of the frame's arena
-    kResult,    // leaves the program: fresh memory at each run
+    kResult,    // leaves the program: memory that no result of an earlier run has any more
     kDynamic,   // size known only while running
   };
   std::string name;
@@ -76,6 +76,7 @@ struct Frame {
   std::shared_ptr<Buffer> arena_view;  // the same memory as tensors see it: not to be kept beyond the run
   std::vector<std::vector<const Value*>> inputs;  // per step, pointing into `values`
   std::vector<std::vector<Value*>> outputs;
+  std::vector<std::shared_ptr<Buffer>> given;  // large results of the run before, each the caller's until it lets go
   bool reusable = true;  // false once a value had to leave the place planned for it
 };
 

@@ -84,6 +84,30 @@ TEST(Session, ResultsOfEarlierRunsStay) {
   EXPECT_EQ(ToFloats(first[0]), (std::vector<float>{5, 0, 10}));
 }
 
+// Large results lie where an earlier one was that nobody holds any more, and never in one that somebody does, be it as
+// the next run's input.
+TEST(Session, LargeResultsUseMemoryAgain) {
+  constexpr int64_t kSize = 100000;
+  auto session = Session::FromModel(
+      MakeModel({MakeInfo("x", DType::kFloat, {kSize})}, {MakeNode("Neg", {"x"}, {"y"})}, {MakeInfo("y")}),
+      {.threads = 1});
+  auto run = [&](const Tensor& x) { return session->Run(std::vector<NamedValue>{{"x", x}})[0].tensor(); };
+  auto all = [](float value) { return Tensor::FromVector(std::vector<float>(kSize, value)); };
+  Tensor held = run(all(1));
+  Tensor second = run(all(2));
+  EXPECT_NE(second.raw(), held.raw());
+  EXPECT_EQ(held.Data<float>()[kSize - 1], -1);
+  Tensor third = run(second);
+  EXPECT_NE(third.raw(), second.raw());
+  EXPECT_EQ(third.Data<float>()[0], 2);
+  const void* last = third.raw();
+  third = Tensor();
+  Tensor fourth = run(all(4));
+  EXPECT_EQ(fourth.raw(), last);
+  EXPECT_EQ(fourth.Data<float>()[kSize / 2], -4);
+  EXPECT_EQ(held.Data<float>()[0], -1);
+}
+
 TEST(Session, SaysWhatIsWrongWithInputs) {
   auto session = Session::FromModel(TwoLayer(), {.threads = 1});
   auto run = [&](std::vector<NamedValue> inputs) { return MessageOf([&] { session->Run(inputs); }); };

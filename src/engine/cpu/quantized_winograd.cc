@@ -77,9 +77,10 @@ class WinogradConv8 final : public QuantizedConvAlgorithm {
  private:
   // Features whose sums are made before they are transformed.
   int64_t ChunkFeatures() const { return std::min<int64_t>(plan_.conv.features, 64); }
-  // Transformed inputs and sums of this many tiles stay in the second-level cache.
+  // Transformed inputs and sums of this many tiles stay near the second-level cache: reading all weights once more
+  // would cost more.
   int64_t BlockTiles() const {
-    constexpr int64_t kCache = 400 << 10;
+    constexpr int64_t kCache = 640 << 10;
     int64_t bytes = int64_t{sizeof(int16_t)} * plan_.conv.channels + int64_t{sizeof(int32_t)} * ChunkFeatures();
     return std::max<int64_t>(16, kCache / (Points(outputs_) * bytes));
   }

@@ -1,7 +1,11 @@
-// FusedMatMul: activation(A · B + bias + residual) for float, B a matrix. Made by passes/fuse_matmul.
+// FusedMatMul: activation(A · B + bias + residual) or (A · B + bias) · scale + residual for float, B a matrix. Made by
+// passes/fuse_matmul.
+#include <utility>
+
 #include "kernels/packed_gemm.h"
 #include "ops/operator.h"
 #include "ops/support/fused.h"
+#include "ops/support/scale_rows.h"
 
 namespace ferry {
 
@@ -32,13 +36,17 @@ static void ComputeFusedMatMul(OpContext& context) {
   GemmEpilogue epilogue;
   if (const Tensor* bias = context.OptionalInput(2)) epilogue.bias = bias->Data<float>();
   if (const Tensor* residual = context.OptionalInput(3)) {
-    Require(residual->size() == rows * columns, "residual of shape ", residual->shape(), " does not fit result ", shape);
+    Require(residual->size() == rows * columns, "residual of shape ", residual->shape(), " does not fit result ",
+            shape);
     epilogue.residual = residual->Data<float>();
   }
+  const Tensor* scale = context.OptionalInput(4);
+  const float* residual = scale ? std::exchange(epilogue.residual, nullptr) : nullptr;
   epilogue.residual_stride = columns;
   epilogue.activation = ActivationOf(context.node());
   BestGemmKernels().plain(a.Data<float>(), depth, rows, depth, packed.Data<float>(), columns, c.MutableData<float>(),
                           columns, epilogue);
+  if (scale) ScaleRows(scale->Data<float>(), residual, rows, columns, columns, c.MutableData<float>());
 }
 
 FERRY_OPERATOR(FusedMatMul, {.domain = kInternalDomain, .compute = ComputeFusedMatMul, .infer = InferFusedMatMul});

@@ -33,6 +33,8 @@ class Fusion {
         FromMatMul(i);
       else if (IsStandard(editor_.node(i), "Gemm"))
         FromGemm(i);
+      else if (editor_.node(i).op_type == "FusedMatMul" && editor_.node(i).domain == kInternalDomain)
+        FromFused(i);
     }
     return editor_.Finish();
   }
@@ -73,6 +75,16 @@ class Fusion {
     Finish(index);
   }
 
+  // One whose transposes have gone since.
+  void FromFused(size_t index) {
+    const Node& node = editor_.node(index);
+    const Tensor* matrix = editor_.Constant(node.inputs[1]);
+    if (!matrix || node.HasInput(3) || ActivationOf(node).kind != ActivationKind::kNone) return;
+    Start(node, node.inputs[1], matrix->dim(node.Int("transB", 0) ? 0 : 1));
+    fused_ = node;
+    if (TakeWhatFollows()) Finish(index);
+  }
+
   void Start(const Node& node, const std::string& matrix, int64_t columns) {
     fused_ = Node();
     fused_.name = node.name;
@@ -100,7 +112,7 @@ class Fusion {
     return true;
   }
 
-  // An activation or a sum, also behind a Reshape, which then comes after them.
+  // An activation, or a factor for each column and a sum, also behind a Reshape, which then comes after them.
   bool TakeWhatFollows() {
     std::string result = fused_.outputs[0];
     int reader = editor_.OnlyReader(result);
@@ -109,7 +121,12 @@ class Fusion {
       view_ = reader;
       result = editor_.node(static_cast<size_t>(reader)).outputs[0];
     }
-    if (TakeActivation(result) || TakeResidual(result)) {
+    bool taken = TakeActivation(result);
+    if (!taken) {
+      taken = TakeScale(result);
+      taken |= TakeResidual(result);
+    }
+    if (taken) {
       if (view_ < 0) fused_.outputs[0] = result;
       view_output_ = result;
       return true;
@@ -127,13 +144,30 @@ class Fusion {
     return true;
   }
 
+  bool TakeScale(std::string& result) {
+    int reader = editor_.OnlyReader(result);
+    if (reader < 0 || !IsStandard(editor_.node(static_cast<size_t>(reader)), "Mul")) return false;
+    const Node& product = editor_.node(static_cast<size_t>(reader));
+    const std::string& other = product.inputs[product.inputs[0] == result ? 1 : 0];
+    const Tensor* scale = ColumnVector(editor_, other, columns_);
+    if (!scale || fused_.HasInput(4) || !EndsWithColumns(result) || scale->rank() > ShapeOf(result)->size())
+      return false;
+    std::string next = product.outputs[0];
+    fused_.inputs.resize(5);
+    fused_.inputs[4] = AsVector(other, *scale);
+    result = std::move(next);
+    taken_.push_back(static_cast<size_t>(reader));
+    return true;
+  }
+
   bool TakeResidual(std::string& result) {
     int reader = editor_.OnlyReader(result);
     if (reader < 0 || !IsStandard(editor_.node(static_cast<size_t>(reader)), "Add")) return false;
     const Node& add = editor_.node(static_cast<size_t>(reader));
     const std::string& other = add.inputs[0] == result ? add.inputs[1] : add.inputs[0];
     if (!SameShape(result, other) || !EndsWithColumns(other)) return false;
-    fused_.inputs.push_back(other);
+    if (fused_.inputs.size() < 4) fused_.inputs.resize(4);
+    fused_.inputs[3] = other;
     result = add.outputs[0];
     taken_.push_back(static_cast<size_t>(reader));
     return true;
@@ -190,8 +224,24 @@ class Fusion {
   std::string view_output_;
 };
 
+// Are there sums beside products of which nothing is known, as those of images that were turned since?
+bool AreOld(const GraphFacts& facts, const Graph& graph) {
+  bool product = false, unknown = false;
+  for (const Node& node : graph.nodes) {
+    product |= node.op_type == "FusedMatMul" || IsStandard(node, "MatMul");
+    unknown |= IsStandard(node, "Add") && !facts.Find(node.outputs[0]);
+  }
+  return product && unknown;
+}
+
 }  // namespace
 
-bool FuseMatMul(Graph& graph, const GraphFacts& facts) { return Fusion(graph, facts).Run(); }
+bool FuseMatMul(Graph& graph, const GraphFacts& facts, const FactsByName& known) {
+  if (!AreOld(facts, graph)) return Fusion(graph, facts).Run();
+  InferOptions options;
+  options.on_error = [](const Node&, const Error&) {};
+  const GraphFacts now = InferGraph(graph, known, options);
+  return Fusion(graph, now).Run();
+}
 
 }  // namespace ferry

@@ -1,4 +1,5 @@
-// MatMul and Gemm with a constant matrix, the bias, the sum and the activation after them: one FusedMatMul.
+// MatMul and Gemm with a constant matrix, the bias, the factors, the sum and the activation after them: one
+// FusedMatMul.
 #pragma once
 
 #include "graph/model.h"
@@ -6,6 +7,7 @@
 
 namespace ferry {
 
-bool FuseMatMul(Graph& graph, const GraphFacts& facts);
+// `facts` may be from before the images were turned; `known` is what is given of the graph's inputs.
+bool FuseMatMul(Graph& graph, const GraphFacts& facts, const FactsByName& known);
 
 }  // namespace ferry

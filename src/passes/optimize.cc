@@ -65,7 +65,7 @@ void Fuse(Graph& graph, const GraphFacts& facts, const FactsByName& known, Stage
   MoveChannelsLast(graph, known);
   FuseConv(graph, known);
   FuseShuffle(graph, known);
-  FuseMatMul(graph, facts);
+  FuseMatMul(graph, facts, known);
 }
 
 void FuseBodies(Graph& graph, const FactsByName& around, const GraphFacts& facts, Stage stage) {

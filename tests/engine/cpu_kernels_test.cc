@@ -262,5 +262,33 @@ TEST(CpuKernels, ResizedBetweenConvolutions) {
   }
 }
 
+// In the first run, which packs on the way, and in those after it.
+TEST(CpuKernels, ProductsWithFactorsOfColumnsAndASum) {
+  Random random(31);
+  for (int64_t rows : {1, 7, 241, 700}) {
+    const int64_t depth = 9 + rows % 5, columns = 3 + rows % 50;
+    Model model = MakeModel(
+        {MakeInfo("x", DType::kFloat, {Dim::Named("rows"), depth})},
+        {MakeNode("MatMul", {"x", "v"}, {"q"}), MakeNode("Relu", {"q"}, {"r"}), MakeNode("MatMul", {"x", "w"}, {"p"}),
+         MakeNode("Mul", {"p", "f"}, {"m"}), MakeNode("Add", {"r", "m"}, {"y"})},
+        {MakeInfo("y")},
+        {MakeStored("v", random.Numbers<float>({depth, columns})),
+         MakeStored("w", random.Numbers<float>({depth, columns})),
+         MakeStored("f", random.Numbers<float>({1, columns}))});
+    const std::vector<Value> inputs = {random.Numbers<float>({rows, depth})};
+    const std::vector<NamedValue> named = {{"x", inputs[0]}};
+    const Tensor expected = EvaluateGraph(model.graph, inputs, RunServices{})[0].tensor();
+    for (int threads : {1, 3}) {
+      auto session = Session::FromModel(model, {.threads = threads});
+      for (int run = 0; run < 3; ++run) {
+        const Tensor got = session->Run(named)[0].tensor();
+        ASSERT_TRUE(got.shape() == expected.shape());
+        for (int64_t i = 0; i < got.size(); ++i)
+          ASSERT_NEAR(got.Data<float>()[i], expected.Data<float>()[i], 1e-4) << rows << " rows, run " << run;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ferry

@@ -54,5 +54,30 @@ TEST(FuseMatMul, LooksBehindAReshape) {
   EXPECT_EQ(Count(graph, "Add"), 0);
 }
 
+// As ConvNeXt scales its layers.
+TEST(FuseMatMul, TakesAFactorForEachColumnBeforeTheSum) {
+  Random random(13);
+  for (Shape shape : {Shape{20}, Shape{1, 1, 20}, Shape{3, 1}, Shape{1, 1, 1, 20}}) {
+    Model model =
+        MakeModel({Named("x", {2, 3, 8}), Named("r", {2, 3, 20})},
+                  {MakeNode("MatMul", {"x", "w"}, {"p"}), MakeNode("Add", {"p", "b"}, {"s"}),
+                   MakeNode("Mul", {"f", "s"}, {"m"}), MakeNode("Add", {"m", "r"}, {"y"})},
+                  {MakeInfo("y")},
+                  {MakeStored("w", random.Numbers<float>({8, 20})), MakeStored("b", random.Numbers<float>({20})),
+                   MakeStored("f", random.Numbers<float>(shape))});
+    Graph graph = HoldAgainstOptimized(model, {random.Numbers<float>({2, 3, 8}), random.Numbers<float>({2, 3, 20})});
+    bool fits = shape.back() == 20 && shape.rank() <= 3;
+    EXPECT_EQ(graph.nodes.size(), fits ? 1u : 3u) << shape.rank();
+  }
+}
+
+TEST(FuseMatMul, ScalesRowsBeyondABlockOfThem) {
+  Random random(14);
+  Model model = MakeModel(
+      {Named("x", {500, 8})}, {MakeNode("MatMul", {"x", "w"}, {"p"}), MakeNode("Mul", {"p", "f"}, {"y"})},
+      {MakeInfo("y")}, {MakeStored("w", random.Numbers<float>({8, 20})), MakeStored("f", random.Numbers<float>({20}))});
+  EXPECT_EQ(HoldAgainstOptimized(model, {random.Numbers<float>({500, 8})}).nodes.size(), 1u);
+}
+
 }  // namespace
 }  // namespace ferry

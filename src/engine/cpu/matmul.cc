@@ -1,6 +1,7 @@
 // Products with a constant matrix: packed once, shared by all shapes, rows cut among threads. The first of them packs
 // what it needs on the way and forgets it.
 #include <algorithm>
+#include <utility>
 
 #include "engine/cpu/cuts.h"
 #include "engine/cpu/kernels.h"
@@ -9,6 +10,7 @@
 #include "kernels/bf16_gemm.h"
 #include "kernels/packed_gemm.h"
 #include "ops/support/fused.h"
+#include "ops/support/scale_rows.h"
 
 namespace ferry {
 namespace {
@@ -59,12 +61,28 @@ class PackedMatMul final : public Kernel {
       epilogue.residual_stride = columns_;
     }
     epilogue.activation = activation_;
+    const Tensor* scale = context.OptionalInput(4);
     Tensor& c = context.Output(0, DType::kFloat, shape);
-    Multiply(context, a.Data<float>(), rows, c.MutableData<float>(), epilogue);
+    Finish finish{epilogue, scale ? scale->Data<float>() : nullptr};
+    Multiply(context, a.Data<float>(), rows, c.MutableData<float>(), finish);
   }
 
  private:
-  void Multiply(OpContext& context, const float* a, int64_t rows, float* c, const GemmEpilogue& epilogue) const {
+  // What is done to sums: with a scale, the residual is added after it.
+  struct Finish {
+    GemmEpilogue epilogue;
+    const float* scale;  // of columns, may be null
+
+    Finish At(int64_t row, int64_t column, int64_t stride) const {
+      Finish part = *this;
+      if (part.epilogue.bias) part.epilogue.bias += column;
+      if (part.epilogue.residual) part.epilogue.residual += row * stride + column;
+      if (part.scale) part.scale += column;
+      return part;
+    }
+  };
+
+  void Multiply(OpContext& context, const float* a, int64_t rows, float* c, const Finish& finish) const {
     const Tensor* packed = packed_.Find();
     const int64_t best_rows = bf16_ ? BestBf16Kernels().best_rows : BestGemmKernels().best_rows;
     // Few rows: cut the columns, so that each thread reads its own part of the weights. Many rows: cut those.
@@ -77,7 +95,7 @@ class PackedMatMul final : public Kernel {
       if (!packed) grain = std::max(grain, std::min(panels / threads, PanelsOnTheWay(depth_)));
       context.ParallelFor(panels, grain, [&](int64_t first, int64_t last) {
         int64_t column = first * kPanelWidth, count = std::min(columns_, last * kPanelWidth) - column;
-        MultiplyPart(packed, a, rows, column, count, c, epilogue);
+        MultiplyPart(packed, a, rows, column, count, c + column, finish.At(0, column, columns_));
       });
     } else {
       int64_t grain =
@@ -85,23 +103,35 @@ class PackedMatMul final : public Kernel {
       if (!packed) grain = std::max(grain, row_tiles / threads);
       context.ParallelFor(row_tiles, grain, [&](int64_t first, int64_t last) {
         int64_t row = first * best_rows, count = std::min(rows, last * best_rows) - row;
-        GemmEpilogue part = epilogue;
-        if (part.residual) part.residual += row * columns_;
-        MultiplyPart(packed, a + row * depth_, count, 0, columns_, c + row * columns_, part);
+        MultiplyPart(packed, a + row * depth_, count, 0, columns_, c + row * columns_, finish.At(row, 0, columns_));
       });
     }
   }
 
-  // `count` columns from `first` on, which begins a panel.
+  // `count` columns from `first` on, which begins a panel; c and what finishes it begin there too.
   void MultiplyPart(const Tensor* packed, const float* a, int64_t rows, int64_t first, int64_t count, float* c,
+                    const Finish& finish) const {
+    if (!finish.scale) return MultiplyRows(packed, a, rows, first, count, c, finish.epilogue);
+    constexpr int64_t kRowsInCache = 240;  // whole tiles of nearly every kernel
+    const int64_t block = packed ? kRowsInCache : rows;
+    for (int64_t row = 0; row < rows; row += block) {
+      const int64_t height = std::min(block, rows - row);
+      GemmEpilogue sums = finish.epilogue;
+      const float* residual = std::exchange(sums.residual, nullptr);
+      MultiplyRows(packed, a + row * depth_, height, first, count, c + row * columns_, sums);
+      ScaleRows(finish.scale, residual ? residual + row * columns_ : nullptr, height, count, columns_,
+                c + row * columns_);
+    }
+  }
+
+  void MultiplyRows(const Tensor* packed, const float* a, int64_t rows, int64_t first, int64_t count, float* c,
                     const GemmEpilogue& epilogue) const {
     if (!packed) return MultiplyOnTheWay(a, rows, first, count, c, epilogue);
-    const GemmEpilogue part = At(first, epilogue);
     if (!bf16_)
-      return BestGemmKernels().plain(a, depth_, rows, depth_, packed->Data<float>() + depth_ * first, count, c + first,
-                                     columns_, part);
+      return BestGemmKernels().plain(a, depth_, rows, depth_, packed->Data<float>() + depth_ * first, count, c,
+                                     columns_, epilogue);
     const uint16_t* panels = &packed->Data<BFloat16>()->bits + PackedBf16Size(depth_, first);
-    BestBf16Kernels().plain(a, depth_, rows, depth_, panels, count, c + first, columns_, part,
+    BestBf16Kernels().plain(a, depth_, rows, depth_, panels, count, c, columns_, epilogue,
                             ThreadScratch<std::byte>(ScratchUse::kBf16Rows, kBf16Scratch));
   }
 
@@ -109,17 +139,12 @@ class PackedMatMul final : public Kernel {
                         const GemmEpilogue& epilogue) const {
     const int64_t width = PanelsOnTheWay(depth_) * kPanelWidth;
     float* panels = ThreadScratch<float>(ScratchUse::kPanels, PackedSize(depth_, std::min(count, width)));
-    for (const int64_t end = first + count; first < end; first += width) {
-      count = std::min(width, end - first);
-      matrix_.Pack(first, count, panels);
-      BestGemmKernels().plain(a, depth_, rows, depth_, panels, count, c + first, columns_, At(first, epilogue));
+    for (int64_t done = 0; done < count; done += width) {
+      const int64_t part = std::min(width, count - done);
+      matrix_.Pack(first + done, part, panels);
+      BestGemmKernels().plain(a, depth_, rows, depth_, panels, part, c + done, columns_,
+                              Finish{epilogue, nullptr}.At(0, done, columns_).epilogue);
     }
-  }
-
-  static GemmEpilogue At(int64_t column, GemmEpilogue epilogue) {
-    if (epilogue.bias) epilogue.bias += column;
-    if (epilogue.residual) epilogue.residual += column;
-    return epilogue;
   }
 
   WeightCache::Later packed_;

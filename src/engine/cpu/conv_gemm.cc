@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/cpu/conv.h"
+#include "engine/cpu/conv_filters.h"
 #include "engine/cpu/cuts.h"
 #include "engine/cpu/scratch.h"
 #include "kernels/bf16_gemm.h"
@@ -30,99 +31,6 @@ struct LiveTaps {
     axis.pad_end = std::max<int64_t>(0, reach - axis.input - axis.pad_begin);
   }
 };
-
-// A part of the taps whose weights are packed together: few enough for a panel to stay in the second-level cache.
-struct TapChunk {
-  int64_t first, count;
-
-  // Where it begins in the panels of `columns` of a convolution's features.
-  int64_t Offset(const ConvPlan& conv, int64_t columns) const {
-    return PackedSize(first * conv.group_channels, columns);
-  }
-};
-
-std::vector<TapChunk> CutTaps(const ConvPlan& conv, bool whole) {
-  constexpr int64_t kMostDepth = 1280;
-  int64_t most = whole ? conv.counts.taps : std::max<int64_t>(1, kMostDepth / conv.group_channels);
-  int64_t count = (conv.counts.taps + most - 1) / most;
-  std::vector<TapChunk> chunks;
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t first = conv.counts.taps * i / count, last = conv.counts.taps * (i + 1) / count;
-    chunks.push_back({first, last - first});
-  }
-  return chunks;
-}
-
-// A panel of features out of [feature, channel, tap] as Conv has them, to [tap · channel, feature] for the taps wanted.
-class PanelMaker {
- public:
-  PanelMaker(const ConvPlan& conv, const std::vector<int64_t>& taps, int64_t all_taps)
-      : conv_(conv), taps_(taps), all_taps_(all_taps) {}
-
-  void Make(const float* from, int64_t filled, const TapChunk& chunk, float* panel) {
-    const int64_t channels = conv_.group_channels, line = channels * all_taps_;
-    if (all_taps_ == 1) return TurnIntoPanel(from, line, filled, channels, panel);
-    constexpr int64_t kBlock = 32;  // channels that stay in the cache between being turned and being put in order
-    turned_.resize(static_cast<size_t>(kBlock * all_taps_ * kPanelWidth));
-    for (int64_t first = 0; first < channels; first += kBlock) {
-      const int64_t count = std::min(kBlock, channels - first);
-      TurnIntoPanel(from + first * all_taps_, line, filled, count * all_taps_, turned_.data());
-      for (int64_t tap = 0; tap < chunk.count; ++tap) {
-        const float* row = turned_.data() + taps_[static_cast<size_t>(chunk.first + tap)] * kPanelWidth;
-        float* to = panel + (tap * channels + first) * kPanelWidth;
-        for (int64_t c = 0; c < count; ++c, row += all_taps_ * kPanelWidth, to += kPanelWidth)
-          std::copy_n(row, kPanelWidth, to);
-      }
-    }
-  }
-
- private:
-  const ConvPlan& conv_;
-  const std::vector<int64_t>& taps_;
-  int64_t all_taps_;
-  std::vector<float> turned_;
-};
-
-// What panels are made of: B[k = tap · channels + c, n = feature]. `taps` are the places of the plan's taps in the
-// weights.
-struct Filters {
-  // Features [first, first + count) of one group. Groups and merged taps are read at once.
-  void Pack(const ConvPlan& conv, int64_t first, int64_t count, float* panels) const {
-    const int64_t all_taps = weight.shape().CountBetween(2, weight.rank()), line = conv.group_channels * all_taps;
-    const float* from = weight.Data<float>() + first * line;
-    PanelMaker maker(conv, taps, all_taps);
-    for (int64_t n = 0; n < count; n += kPanelWidth)
-      for (const TapChunk& chunk : chunks)
-        maker.Make(from + n * line, std::min(kPanelWidth, count - n), chunk,
-                   panels + chunk.Offset(conv, count) + chunk.count * conv.group_channels * n);
-  }
-
-  void PackGroups(const ConvPlan& conv, float* panels) const {
-    const int64_t size = PackedSize(conv.depth(), conv.group_features);
-    for (int64_t group = 0; group < conv.groups; ++group)
-      Pack(conv, group * conv.group_features, conv.group_features, panels + group * size);
-  }
-
-  Tensor weight;
-  std::vector<int64_t> taps;
-  std::vector<TapChunk> chunks;
-};
-
-// The same in one chunk, as bfloat16.
-void PackBf16Weights(const Tensor& weight, const ConvPlan& conv, const std::vector<int64_t>& taps, uint16_t* panels) {
-  int64_t all_taps = weight.shape().CountBetween(2, weight.rank()), line = conv.group_channels * all_taps;
-  const TapChunk whole{0, conv.counts.taps};
-  PanelMaker maker(conv, taps, all_taps);
-  std::vector<float> panel(static_cast<size_t>(conv.depth() * kPanelWidth));
-  for (int64_t group = 0; group < conv.groups; ++group) {
-    const float* from = weight.Data<float>() + group * conv.group_features * line;
-    for (int64_t n = 0; n < conv.group_features; n += kPanelWidth) {
-      maker.Make(from + n * line, std::min(kPanelWidth, conv.group_features - n), whole, panel.data());
-      BestBf16Kernels().narrow(panel.data(), conv.depth(), panels);
-      panels += PackedBf16Size(conv.depth(), kPanelWidth);
-    }
-  }
-}
 
 // Few channels: the taps of a kernel row lie next to each other, so that a row of the window is one run of a padded
 // copy of the image.
@@ -522,9 +430,7 @@ std::unique_ptr<ConvAlgorithm> MakeProduct(const Tensor& weight, const ImageConv
   Filters filters{weight, taps, CutTaps(conv, bf16 || MergesTaps(plan) || conv.groups > 1)};
   if (bf16) {
     int64_t size = conv.groups * PackedBf16Size(conv.depth(), conv.group_features);
-    auto fill = [weight, conv, taps](Tensor& made) {
-      PackBf16Weights(weight, conv, taps, &made.MutableData<BFloat16>()->bits);
-    };
+    auto fill = [filters, conv](Tensor& made) { filters.PackBf16Groups(conv, &made.MutableData<BFloat16>()->bits); };
     auto panels = cache.GetLater(weight, form + " of bf16", DType::kBFloat16, size, fill, true);
     return std::make_unique<GemmConv>(std::move(panels), std::move(filters), std::move(trimmed), &BestBf16Kernels());
   }

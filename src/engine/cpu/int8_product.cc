@@ -53,12 +53,14 @@ namespace {
 
 // Rows that are made ready at once, in blocks of about one size. A panel's weights are widened for each block; rows are
 // read in order, so that more than fit the second-level cache come in time.
-int64_t BlockRows(int64_t rows, int64_t depth) {
+int64_t BlockRows(int64_t rows, int64_t depth, int64_t threads) {
   constexpr int64_t kReadyBytes = 800 << 10, kMost = 192;
   const Int8Kernels& kernels = BestInt8Kernels();
   int64_t tile = kernels.tile_rows, most = kReadyBytes / (PaddedDepth(depth) * kernels.element_bytes);
   most = std::clamp<int64_t>(most / tile * tile, 2 * tile, kMost / tile * tile);
-  int64_t blocks = std::max<int64_t>(1, (rows + most - 1) / most), even = (rows + blocks - 1) / blocks;
+  int64_t blocks = std::max<int64_t>(1, (rows + most - 1) / most);
+  if (blocks > 1) blocks = (blocks + threads - 1) / threads * threads;  // as many for each
+  int64_t even = (rows + blocks - 1) / blocks;
   return std::max<int64_t>(1, (even + tile - 1) / tile) * tile;
 }
 
@@ -67,9 +69,11 @@ int64_t BlockRows(int64_t rows, int64_t depth) {
 void ForInt8Blocks(const OpContext& context, const Int8Weights& weights, int64_t rows,
                    FunctionRef<void(const Int8Block&)> body) {
   int64_t units = weights.groups > 1 ? weights.groups : PaddedColumns(weights.columns) / kInt8PanelWidth;
-  int64_t block_rows = BlockRows(rows, weights.depth), blocks = (rows + block_rows - 1) / block_rows, parts = 1;
   int64_t threads = context.services().pool ? context.services().pool->threads() : 1;
-  int64_t wanted = 4 * threads, work = rows * weights.depth * weights.columns * weights.groups;
+  int64_t block_rows = BlockRows(rows, weights.depth, threads), blocks = (rows + block_rows - 1) / block_rows,
+          parts = 1;
+  // Rows are made ready for each part again, so that there should be few.
+  int64_t wanted = 2 * threads, work = rows * weights.depth * weights.columns * weights.groups;
   if (threads > 1 && blocks < wanted) parts = std::clamp<int64_t>((wanted + blocks - 1) / blocks, 1, units);
   int64_t items = blocks * parts;
   int64_t grain = std::max<int64_t>(1, items * (kPieceWork / 2) / std::max<int64_t>(1, work));

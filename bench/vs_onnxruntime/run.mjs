@@ -6,20 +6,15 @@
 import {execFileSync} from 'node:child_process';
 import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
-import {dirname, join, resolve} from 'node:path';
-import {fileURLToPath} from 'node:url';
+import {join} from 'node:path';
 
-import {options} from '../../tests/peers/options.mjs';
 import {barChart} from './chart.mjs';
-import {NETWORKS, findNetworks, makeInputs} from './networks.mjs';
-import {readNpz, writeNpz} from './npz.mjs';
-import {Worker, geometricMean as mean, median, number} from './worker.mjs';
+import {findNetworks} from './networks.mjs';
+import {readNpz} from './npz.mjs';
+import {benchOptions, sidesOf, writeJson} from './sides.mjs';
+import {geometricMean as mean, median, number} from './worker.mjs';
 
-const asked = options({
-  modules: '.', ferry: 'build/ferry', networks: join(tmpdir(), 'ferry-bench-networks'), only: NETWORKS.join(','), threads: '1',
-  rounds: '7', seconds: '0.4', json: '', svg: '',
-});
-const modules = resolve(asked.modules), here = dirname(fileURLToPath(import.meta.url));
+const asked = benchOptions({threads: '1', rounds: '7', seconds: '0.4', svg: ''});
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
@@ -45,13 +40,12 @@ function disagreement(theirs, ours) {
 }
 
 async function measure(network, folder) {
-  const inputs = join(folder, 'inputs.npz'), theirOutputs = join(folder, 'theirs.npz'), ourOutputs = join(folder, 'ours.npz');
-  const metadata = JSON.parse(execFileSync(process.execPath, [join(here, 'describe.mjs'), modules, network.path]));
-  writeNpz(inputs, makeInputs(network, metadata));
+  const theirOutputs = join(folder, 'theirs.npz'), ourOutputs = join(folder, 'ours.npz');
+  const {inputs, ferry, onnxruntime} = sidesOf(network, folder, asked);
   execFileSync(asked.ferry, ['run', network.path, '--inputs', inputs, '--outputs', ourOutputs]);
-  const theirs = new Worker(process.execPath, [join(here, 'peer.mjs'), modules, network.path, inputs, asked.threads, theirOutputs]);
+  const theirs = onnxruntime(asked.threads, theirOutputs);
   const theirStart = await theirs.next();
-  const ours = new Worker(asked.ferry, ['bench', network.path, '--inputs', inputs, '--threads', asked.threads, '--on-request']);
+  const ours = ferry(asked.threads);
   const ourStart = await ours.next();
   const difference = disagreement(readNpz(theirOutputs), readNpz(ourOutputs));
 
@@ -87,7 +81,7 @@ const folder = mkdtempSync(join(tmpdir(), 'ferry-bench-'));
 const rows = [];
 let failed = 0;
 console.log(['network'.padEnd(26), 'Ferry'.padStart(8), 'ORT ms'.padStart(8), 'ratio'.padStart(6), 'start to answer'.padStart(17), 'peak MB'.padStart(15), 'outputs'].join('  '));
-for (const network of findNetworks(asked.only.split(','), asked.networks, modules)) {
+for (const network of findNetworks(asked.only, asked.networks, asked.modules)) {
   try {
     const row = await measure(network, folder);
     if (row.difference > 1 && !isInteger(row)) ++failed;
@@ -107,6 +101,6 @@ const summary = {
 };
 console.log(`geometric mean ${summary.geometric_mean.toFixed(3)}, worst ${summary.worst} ${summary.worst_ratio.toFixed(2)}; ` +
   `start to answer ${summary.start_ratio.toFixed(2)} × faster, memory ${summary.memory_ratio.toFixed(2)} ×; ${asked.threads} thread(s)`);
-if (asked.json) writeFileSync(asked.json, `${JSON.stringify({...summary, rows}, null, 2)}\n`);
+writeJson(asked.json, {...summary, rows});
 if (asked.svg) writeFileSync(asked.svg, barChart(rows, summary));
 process.exit(failed ? 1 : 0);

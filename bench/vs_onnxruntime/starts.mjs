@@ -1,25 +1,18 @@
 // How long from nothing to the first answer: ONNX Runtime, Ferry, and Ferry with packed weights kept by an earlier start,
 // started in turns. See docs/performance.md.
 //   node starts.mjs --modules DIR [--ferry build/ferry] [--networks DIR] [--only a,b] [--threads 1] [--rounds 3] [--json FILE]
-import {execFileSync} from 'node:child_process';
-import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
+import {mkdtempSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
-import {dirname, join, resolve} from 'node:path';
-import {fileURLToPath} from 'node:url';
-import {options} from '../../tests/peers/options.mjs';
-import {NETWORKS, findNetworks, makeInputs} from './networks.mjs';
-import {writeNpz} from './npz.mjs';
-import {Worker, geometricMean, median, number} from './worker.mjs';
+import {join} from 'node:path';
 
-const asked = options({
-  modules: '.', ferry: 'build/ferry', networks: join(tmpdir(), 'ferry-bench-networks'), only: NETWORKS.join(','), threads: '1',
-  rounds: '3', json: '',
-});
-const modules = resolve(asked.modules), here = dirname(fileURLToPath(import.meta.url));
+import {findNetworks} from './networks.mjs';
+import {benchOptions, sidesOf, writeJson} from './sides.mjs';
+import {geometricMean, median, number} from './worker.mjs';
+
+const asked = benchOptions({threads: '1', rounds: '3'});
 const folder = mkdtempSync(join(tmpdir(), 'ferry-starts-'));
 
-async function start(command, args) {
-  const worker = new Worker(command, args);
+async function start(worker) {
   const {load_ms, first_ms} = await worker.next();
   const {times_ms} = await worker.ask(2);
   await worker.end();
@@ -27,14 +20,11 @@ async function start(command, args) {
 }
 
 async function measure(network) {
-  const inputs = join(folder, 'inputs.npz'), cache = join(folder, 'cache');
-  const metadata = JSON.parse(execFileSync(process.execPath, [join(here, 'describe.mjs'), modules, network.path]));
-  writeNpz(inputs, makeInputs(network, metadata));
-  const ours = ['bench', network.path, '--inputs', inputs, '--threads', asked.threads, '--on-request'];
+  const cache = join(folder, 'cache'), {ferry, onnxruntime} = sidesOf(network, folder, asked);
   const sides = {
-    onnxruntime: () => start(process.execPath, [join(here, 'peer.mjs'), modules, network.path, inputs, asked.threads, join(folder, 'theirs.npz')]),
-    ferry: () => start(asked.ferry, ours),
-    cached: () => start(asked.ferry, [...ours, '--cache', cache]),
+    onnxruntime: () => start(onnxruntime(asked.threads)),
+    ferry: () => start(ferry(asked.threads)),
+    cached: () => start(ferry(asked.threads, '--cache', cache)),
   };
   await sides.cached();  // the start that fills the folder
   const times = {onnxruntime: [], ferry: [], cached: []};
@@ -56,11 +46,11 @@ const cells = (row) => [
 
 const rows = [];
 console.log(['network'.padEnd(26), 'ORT ms'.padStart(8), 'Ferry'.padStart(8), 'ratio'.padStart(6), 'cached'.padStart(8), 'ratio'.padStart(6), 'a run'.padStart(8)].join('  '));
-for (const network of findNetworks(asked.only.split(','), asked.networks, modules)) {
+for (const network of findNetworks(asked.only, asked.networks, asked.modules)) {
   rows.push(await measure(network));
   console.log(cells(rows.at(-1)));
 }
 rmSync(folder, {recursive: true});
 const mean = (side) => geometricMean(rows.map((row) => row.onnxruntime_ms / row[side])).toFixed(2);
 console.log(`geometric mean: ${mean('ferry_ms')} × faster, ${mean('cached_ms')} × with packed weights kept; ${asked.threads} thread(s)`);
-if (asked.json) writeFileSync(asked.json, `${JSON.stringify(rows, null, 2)}\n`);
+writeJson(asked.json, rows);

@@ -76,9 +76,17 @@ TEST(Convert, EveryNetworkFromElevenOn) {
 }
 
 // ONNX's own operator cases, each written for several opsets: refused, or the same answers.
+// Under the address sanitizer each case goes to every third opset, beginning with another one than the case before.
+#ifdef FERRY_SANITIZE_ADDRESS
+constexpr size_t kEveryOpset = 3;
+#else
+constexpr size_t kEveryOpset = 1;
+#endif
+
 TEST(Convert, OperatorCasesMeanTheSame) {
+  constexpr int64_t kOpsets[] = {7, 9, 10, 11, 12, 13, 15, 17, 20, 22, 28};
   std::map<std::string, int> refused;
-  int same = 0;
+  size_t number = 0, same = 0;
   for (const TestCase& test_case : FindTestCases(Data("onnx-node"))) {
     Model model = ReadModel(test_case.folder + "/model.onnx");
     if (!testing::IsForThisBuild(model.graph)) continue;
@@ -88,7 +96,8 @@ TEST(Convert, OperatorCasesMeanTheSame) {
       if (IsFile(file))
         inputs.emplace_back(model.graph.inputs[i].name, ReadValueFile(file, &model.graph.inputs[i].type));
     }
-    for (int64_t target : {7, 9, 10, 11, 12, 13, 15, 17, 20, 22, 28}) {
+    for (size_t i = number++ % kEveryOpset; i < std::size(kOpsets); i += kEveryOpset) {
+      const int64_t target = kOpsets[i];
       SCOPED_TRACE(Cat(test_case.name, " to opset ", target));
       Model other;
       try {
@@ -106,7 +115,7 @@ TEST(Convert, OperatorCasesMeanTheSame) {
       ++same;
     }
   }
-  EXPECT_GT(same, 5000);
+  EXPECT_GT(same, 5000 / kEveryOpset);
 }
 
 }  // namespace

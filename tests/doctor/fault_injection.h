@@ -5,7 +5,7 @@
 #include <string>
 
 #include "graph/model.h"
-#include "tests/support/random_tensors.h"
+#include "tests/support/random.h"
 
 namespace ferry::testing {
 

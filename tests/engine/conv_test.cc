@@ -3,11 +3,11 @@
 
 #include <array>
 #include <cmath>
-#include <random>
 
 #include "engine/session.h"
 #include "ops/support/fused.h"
 #include "tests/support/graphs.h"
+#include "tests/support/random.h"
 
 namespace ferry {
 namespace {
@@ -15,28 +15,7 @@ namespace {
 using ::ferry::testing::MakeInfo;
 using ::ferry::testing::MakeModel;
 using ::ferry::testing::MakeNode;
-
-class Random {
- public:
-  explicit Random(uint32_t seed) : engine_(seed) {}
-  int64_t Number(int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(engine_() % static_cast<uint32_t>(high - low + 1));
-  }
-  bool Chance() { return engine_() % 2 == 0; }
-  template <class T>
-  T Pick(std::initializer_list<T> values) {
-    return *(values.begin() + Number(0, static_cast<int64_t>(values.size()) - 1));
-  }
-  Tensor Values(Shape shape) {
-    Tensor tensor(DType::kFloat, std::move(shape));
-    for (int64_t i = 0; i < tensor.size(); ++i)
-      tensor.MutableData<float>()[i] = static_cast<float>(engine_() % 2001) / 1000.0f - 1.0f;
-    return tensor;
-  }
-
- private:
-  std::mt19937 engine_;
-};
+using ::ferry::testing::Random;
 
 void ExpectSame(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what) {
   ASSERT_EQ(ToText(ToSymbolic(got.shape())), ToText(ToSymbolic(expected.shape()))) << what;
@@ -59,7 +38,7 @@ void Compare(const Model& model, const Tensor& x, const std::string& what, doubl
 
 std::vector<int64_t> Repeat(Random& random, size_t count, int64_t low, int64_t high) {
   std::vector<int64_t> values;
-  for (size_t i = 0; i < count; ++i) values.push_back(random.Number(low, high));
+  for (size_t i = 0; i < count; ++i) values.push_back(random.Int(low, high));
   return values;
 }
 
@@ -73,19 +52,19 @@ struct Layer {
 Layer RandomLayer(Random& random, size_t spatial, int64_t groups, int64_t group_channels, int64_t group_features) {
   int64_t channels = groups * group_channels, features = groups * group_features;
   std::vector<int64_t> kernel = Repeat(random, spatial, 1, spatial == 3 ? 3 : 5);
-  if (random.Chance()) kernel.assign(spatial, 3);
+  if (random.Bool()) kernel.assign(spatial, 3);
   std::vector<int64_t> strides = Repeat(random, spatial, 1, 2), dilations(spatial, 1),
                        pads = Repeat(random, 2 * spatial, 0, 2);
-  if (random.Chance()) strides.assign(spatial, 1);
-  if (random.Number(0, 4) == 0) dilations = Repeat(random, spatial, 1, 2);
-  Shape x = {random.Number(1, 2), channels}, w = {features, group_channels};
+  if (random.Bool()) strides.assign(spatial, 1);
+  if (random.Int(0, 4) == 0) dilations = Repeat(random, spatial, 1, 2);
+  Shape x = {random.Int(1, 2), channels}, w = {features, group_channels};
   for (size_t i = 0; i < spatial; ++i) {
-    x.push_back((kernel[i] - 1) * dilations[i] + 1 + random.Number(0, spatial == 3 ? 6 : 20));
+    x.push_back((kernel[i] - 1) * dilations[i] + 1 + random.Int(0, spatial == 3 ? 6 : 20));
     w.push_back(kernel[i]);
   }
-  std::vector<StoredTensor> weights{MakeStored("w", random.Values(w)), MakeStored("b", random.Values({features}))};
+  std::vector<StoredTensor> weights{MakeStored("w", random.Floats(w)), MakeStored("b", random.Floats({features}))};
   std::vector<std::string> inputs{"x", "w"};
-  if (random.Chance()) inputs.push_back("b");
+  if (random.Bool()) inputs.push_back("b");
   std::vector<Node> nodes{MakeNode(
       "Conv", inputs, {"c"}, {{"group", groups}, {"strides", strides}, {"dilations", dilations}, {"pads", pads}})};
   std::string value = "c";
@@ -94,20 +73,20 @@ Layer RandomLayer(Random& random, size_t spatial, int64_t groups, int64_t group_
     value += op[0];
     nodes.push_back(MakeNode(op, more, {value}));
   };
-  if (random.Chance()) {
+  if (random.Bool()) {
     for (const char* name : {"scale", "shift", "mean", "var"}) {
-      Tensor values = random.Values({features});
+      Tensor values = random.Floats({features});
       for (int64_t i = 0; i < features; ++i) values.MutableData<float>()[i] += name[0] == 'v' ? 2.0f : 0.0f;
       weights.push_back(MakeStored(name, values));
     }
     then("BatchNormalization", {"scale", "shift", "mean", "var"});
   }
-  if (random.Chance()) {
+  if (random.Bool()) {
     nodes.push_back(MakeNode("Neg", {"c"}, {"other"}));
     then("Add", {"other"});
   }
-  if (random.Chance()) then(random.Pick<const char*>({"Relu", "HardSwish", "Sigmoid", "Tanh", "Gelu"}));
-  Layer layer{random.Values(x),
+  if (random.Bool()) then(random.Pick<const char*>({"Relu", "HardSwish", "Sigmoid", "Tanh", "Gelu"}));
+  Layer layer{random.Floats(x),
               MakeModel({MakeInfo("x", DType::kFloat, ToSymbolic(x))}, nodes, {MakeInfo(value)}, weights), ""};
   layer.text = Cat("x ", x, " w ", w, " groups ", groups, " strides ", Join(strides, ","), " dilations ",
                    Join(dilations, ","), " pads ", Join(pads, ","), " → ", value);
@@ -117,7 +96,7 @@ Layer RandomLayer(Random& random, size_t spatial, int64_t groups, int64_t group_
 TEST(Conv, DenseAgreesOnRandomShapes) {
   Random random(1);
   for (int round = 0; round < 150; ++round) {
-    Layer layer = RandomLayer(random, 2, 1, random.Number(1, 40), random.Number(1, 70));
+    Layer layer = RandomLayer(random, 2, 1, random.Int(1, 40), random.Int(1, 70));
     Compare(layer.model, layer.x, layer.text, 2e-4);
   }
 }
@@ -125,7 +104,7 @@ TEST(Conv, DenseAgreesOnRandomShapes) {
 TEST(Conv, DepthwiseAgreesOnRandomShapes) {
   Random random(2);
   for (int round = 0; round < 150; ++round) {
-    Layer layer = RandomLayer(random, 2, random.Number(1, 50), 1, random.Number(0, 4) == 0 ? 2 : 1);
+    Layer layer = RandomLayer(random, 2, random.Int(1, 50), 1, random.Int(0, 4) == 0 ? 2 : 1);
     Compare(layer.model, layer.x, layer.text);
   }
 }
@@ -133,7 +112,7 @@ TEST(Conv, DepthwiseAgreesOnRandomShapes) {
 TEST(Conv, GroupedAgreesOnRandomShapes) {
   Random random(3);
   for (int round = 0; round < 100; ++round) {
-    Layer layer = RandomLayer(random, 2, random.Number(2, 5), random.Number(2, 12), random.Number(1, 40));
+    Layer layer = RandomLayer(random, 2, random.Int(2, 5), random.Int(2, 12), random.Int(1, 40));
     Compare(layer.model, layer.x, layer.text);
   }
 }
@@ -141,7 +120,7 @@ TEST(Conv, GroupedAgreesOnRandomShapes) {
 TEST(Conv, GroupsThatFillVectorsAgreeOnRandomShapes) {
   Random random(13);
   for (int round = 0; round < 100; ++round) {
-    Layer layer = RandomLayer(random, 2, random.Number(2, 5), random.Number(2, 20), 8 * random.Number(1, 4));
+    Layer layer = RandomLayer(random, 2, random.Int(2, 5), random.Int(2, 20), 8 * random.Int(1, 4));
     Compare(layer.model, layer.x, layer.text);
   }
 }
@@ -149,8 +128,7 @@ TEST(Conv, GroupsThatFillVectorsAgreeOnRandomShapes) {
 TEST(Conv, LinesAndVolumesAgreeOnRandomShapes) {
   Random random(4);
   for (int round = 0; round < 100; ++round) {
-    Layer layer =
-        RandomLayer(random, random.Chance() ? 1 : 3, random.Number(1, 2), random.Number(1, 10), random.Number(1, 20));
+    Layer layer = RandomLayer(random, random.Bool() ? 1 : 3, random.Int(1, 2), random.Int(1, 10), random.Int(1, 20));
     Compare(layer.model, layer.x, layer.text);
   }
 }
@@ -161,7 +139,7 @@ Layer WholeNumbers(Random& random, int64_t channels, int64_t features, int64_t s
   auto whole = [&](Shape shape) {
     Tensor tensor(DType::kFloat, std::move(shape));
     for (int64_t i = 0; i < tensor.size(); ++i)
-      tensor.MutableData<float>()[i] = static_cast<float>(random.Number(-100, 100));
+      tensor.MutableData<float>()[i] = static_cast<float>(random.Int(-100, 100));
     return tensor;
   };
   Shape x = {1, channels, size, size};
@@ -176,7 +154,7 @@ TEST(Conv, ExactGivesWhatDirectConvolutionGives) {
   Random random(6);
   bool winograd_differs = false;
   for (int round = 0; round < 20; ++round) {
-    Layer layer = WholeNumbers(random, random.Number(16, 40), random.Number(16, 40), random.Number(5, 20));
+    Layer layer = WholeNumbers(random, random.Int(16, 40), random.Int(16, 40), random.Int(5, 20));
     std::vector<NamedValue> inputs{{"x", layer.x}};
     Value plain = Session::FromModel(layer.model, {.threads = 1, .optimize = false})->Run(inputs)[0];
     Value exact = Session::FromModel(layer.model, {.threads = 2, .exact = true})->Run(inputs)[0];
@@ -191,7 +169,7 @@ TEST(Conv, ExactGivesWhatDirectConvolutionGives) {
 TEST(Conv, TunedChoicesAgree) {
   Random random(7);
   for (int round = 0; round < 12; ++round) {
-    Layer layer = RandomLayer(random, 2, 1, random.Number(8, 40), random.Number(8, 40));
+    Layer layer = RandomLayer(random, 2, 1, random.Int(8, 40), random.Int(8, 40));
     std::vector<NamedValue> inputs{{"x", layer.x}};
     Value plain = Session::FromModel(layer.model, {.threads = 1, .optimize = false})->Run(inputs)[0];
     auto tuned = Session::FromModel(layer.model, {.threads = 2, .tune = "none"});
@@ -210,9 +188,9 @@ TEST(Conv, DeepWindowsOverFewChannelsAgree) {
     Model model = MakeModel({MakeInfo("x", DType::kFloat, ToSymbolic(x))},
                             {MakeNode("Conv", {"x", "w"}, {"c"}, {{"pads", std::vector<int64_t>{2, 1, 0, 3}}}),
                              MakeNode("Relu", {"c"}, {"y"})},
-                            {MakeInfo("y")}, {MakeStored("w", random.Values({features, channels, kernel, kernel}))});
+                            {MakeInfo("y")}, {MakeStored("w", random.Floats({features, channels, kernel, kernel}))});
     ASSERT_GT(channels * kernel * kernel, 1280);
-    Compare(model, random.Values(x), Cat(channels, " channels, kernel ", kernel), 1e-4);
+    Compare(model, random.Floats(x), Cat(channels, " channels, kernel ", kernel), 1e-4);
   }
 }
 
@@ -221,12 +199,12 @@ TEST(Conv, DeepWindowsOverFewChannelsAgree) {
 TEST(Conv, ScalesItsInputItself) {
   Random random(35);
   for (int round = 0; round < 40; ++round) {
-    const int64_t channels = random.Number(1, 70), features = random.Number(1, 40), batch = random.Number(1, 2);
-    const int64_t height = random.Number(1, round % 2 ? 40 : 8), width = random.Number(1, 30);
+    const int64_t channels = random.Int(1, 70), features = random.Int(1, 40), batch = random.Int(1, 2);
+    const int64_t height = random.Int(1, round % 2 ? 40 : 8), width = random.Int(1, 30);
     auto activation = random.Pick({ActivationKind::kNone, ActivationKind::kRelu, ActivationKind::kSigmoid});
     std::vector<StoredTensor> weights{
-        MakeStored("factor", random.Values({channels})), MakeStored("offset", random.Values({channels})),
-        MakeStored("bias", random.Values({features})), MakeStored("w", random.Values({features, channels, 1, 1}))};
+        MakeStored("factor", random.Floats({channels})), MakeStored("offset", random.Floats({channels})),
+        MakeStored("bias", random.Floats({features})), MakeStored("w", random.Floats({features, channels, 1, 1}))};
     Node affine = MakeNode("ImageAffine", {"x", "factor", "offset"}, {"scaled"});
     Node two = MakeNode("ImageConv", {"scaled", "w", "bias"}, {"y"});
     Node one = MakeNode("ImageConv", {"x", "w", "bias", "", "factor", "offset"}, {"y"});
@@ -234,7 +212,7 @@ TEST(Conv, ScalesItsInputItself) {
     SetActivation(affine, {activation});
     for (Node* node : {&affine, &two, &one}) node->domain = kInternalDomain;
     ValueInfo image = MakeInfo("x", DType::kFloat, {batch, height, width, channels});
-    std::vector<NamedValue> inputs{{"x", random.Values({batch, height, width, channels})}};
+    std::vector<NamedValue> inputs{{"x", random.Floats({batch, height, width, channels})}};
     auto run = [&](std::vector<Node> nodes, int threads, Precision precision) {
       auto session = Session::FromModel(MakeModel({image}, std::move(nodes), {MakeInfo("y")}, weights),
                                         {.threads = threads, .optimize = false, .precision = precision});
@@ -255,13 +233,13 @@ TEST(Conv, ScalesItsInputItself) {
 TEST(Conv, RegionsAgreeOnRandomNetworks) {
   Random random(5);
   for (int round = 0; round < 60; ++round) {
-    int64_t channels = 2 * random.Number(2, 20), height = random.Number(8, 20), width = random.Number(8, 20);
-    Shape x = {random.Number(1, 2), 3, height, width};
+    int64_t channels = 2 * random.Int(2, 20), height = random.Int(8, 20), width = random.Int(8, 20);
+    Shape x = {random.Int(1, 2), 3, height, width};
     std::vector<StoredTensor> weights{
-        MakeStored("first", random.Values({channels, 3, 3, 3})),
-        MakeStored("second", random.Values({channels, channels, 3, 3})),
-        MakeStored("gate_w", random.Values({channels, channels, 1, 1})),
-        MakeStored("per_channel", random.Values({channels, 1, 1})),
+        MakeStored("first", random.Floats({channels, 3, 3, 3})),
+        MakeStored("second", random.Floats({channels, channels, 3, 3})),
+        MakeStored("gate_w", random.Floats({channels, channels, 1, 1})),
+        MakeStored("per_channel", random.Floats({channels, 1, 1})),
         MakeStored("axes", Tensor::FromVector<int64_t>({2, 3})),
         MakeStored("split5", Tensor::FromVector<int64_t>({0, 2, channels / 2, height, width})),
         MakeStored("joined", Tensor::FromVector<int64_t>({0, channels, height, width}))};
@@ -284,7 +262,7 @@ TEST(Conv, RegionsAgreeOnRandomNetworks) {
         MakeNode("MaxPool", {"half0"}, {"pooled"}, {{"kernel_shape", window}, {"strides", step}, {"pads", pads}}),
         MakeNode(
             "AveragePool", {"half1"}, {"averaged"},
-            {{"kernel_shape", window}, {"strides", step}, {"pads", pads}, {"count_include_pad", random.Number(0, 1)}}),
+            {{"kernel_shape", window}, {"strides", step}, {"pads", pads}, {"count_include_pad", random.Int(0, 1)}}),
         MakeNode("Sub", {"pooled", "averaged"}, {"difference"}),
         MakeNode("Transpose", {"difference"}, {"turned"}, {{"perm", std::vector<int64_t>{0, 2, 3, 1}}}),
         MakeNode("Neg", {"turned"}, {"negative"}),
@@ -297,7 +275,7 @@ TEST(Conv, RegionsAgreeOnRandomNetworks) {
                             {MakeInfo("difference"), MakeInfo("turned"), MakeInfo("zero"), MakeInfo("flat"),
                              MakeInfo("soft"), MakeInfo("gated")},
                             weights);
-    Compare(model, random.Values(x), Cat("channels ", channels, " image ", x), 5e-5);
+    Compare(model, random.Floats(x), Cat("channels ", channels, " image ", x), 5e-5);
   }
 }
 

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 
 #include "engine/session.h"
 #include "tests/support/graphs.h"
+#include "tests/support/random.h"
 
 namespace ferry {
 namespace {
@@ -15,25 +15,15 @@ namespace {
 using ::ferry::testing::MakeInfo;
 using ::ferry::testing::MakeModel;
 using ::ferry::testing::MakeNode;
+using ::ferry::testing::Random;
 
-class Random {
- public:
-  explicit Random(uint32_t seed) : engine_(seed) {}
-  int64_t Number(int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(engine_() % static_cast<uint32_t>(high - low + 1));
-  }
-  // Fractions, or whole numbers that bfloat16 holds exactly.
-  Tensor Values(Shape shape, bool whole = false) {
-    Tensor tensor(DType::kFloat, std::move(shape));
-    for (int64_t i = 0; i < tensor.size(); ++i)
-      tensor.MutableData<float>()[i] =
-          whole ? static_cast<float>(Number(-100, 100)) : static_cast<float>(Number(-1000, 1000)) / 1000.0f;
-    return tensor;
-  }
-
- private:
-  std::mt19937 engine_;
-};
+// Such as bfloat16 holds exactly.
+Tensor WholeNumbers(Random& random, Shape shape) {
+  Tensor tensor(DType::kFloat, std::move(shape));
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    tensor.MutableData<float>()[i] = static_cast<float>(random.Int(-100, 100));
+  return tensor;
+}
 
 struct Given {
   Model model;
@@ -66,8 +56,8 @@ TEST(Precision, HasNames) {
 TEST(Precision, ErrorOfProductsIsWithinWhatRoundingAllows) {
   Random random(1);
   for (int round = 0; round < 40; ++round) {
-    int64_t rows = round % 2 ? 1 : random.Number(1, 60), depth = random.Number(8, 700), columns = random.Number(1, 200);
-    Tensor x = random.Values({rows, depth}), w = random.Values({depth, columns});
+    int64_t rows = round % 2 ? 1 : random.Int(1, 60), depth = random.Int(8, 700), columns = random.Int(1, 200);
+    Tensor x = random.Floats({rows, depth}), w = random.Floats({depth, columns});
     Given given = Product(x, w);
     Tensor full = RunAs(given, Precision::kFloat32)[0].tensor(), bf16 = RunAs(given, Precision::kBf16)[0].tensor();
     EXPECT_FALSE(Identical(full, bf16)) << "nothing was rounded";
@@ -88,18 +78,18 @@ TEST(Precision, ErrorOfProductsIsWithinWhatRoundingAllows) {
 TEST(Precision, ConvolutionsOfWholeNumbersAreExact) {
   Random random(2);
   for (int round = 0; round < 60; ++round) {
-    int64_t groups = random.Number(0, 3) == 0 ? random.Number(2, 3) : 1, kernel = random.Number(0, 2) * 2 + 1;
-    int64_t channels = groups * random.Number(groups > 1 ? 33 : 9, 45), features = groups * random.Number(1, 40);
-    int64_t size = kernel + random.Number(0, 12), stride = random.Number(1, 2), pad = random.Number(0, kernel / 2);
-    Shape shape = {random.Number(1, 2), channels, size, size};
-    Tensor x = random.Values(shape, true), w = random.Values({features, channels / groups, kernel, kernel}, true);
+    int64_t groups = random.Int(0, 3) == 0 ? random.Int(2, 3) : 1, kernel = random.Int(0, 2) * 2 + 1;
+    int64_t channels = groups * random.Int(groups > 1 ? 33 : 9, 45), features = groups * random.Int(1, 40);
+    int64_t size = kernel + random.Int(0, 12), stride = random.Int(1, 2), pad = random.Int(0, kernel / 2);
+    Shape shape = {random.Int(1, 2), channels, size, size};
+    Tensor x = WholeNumbers(random, shape), w = WholeNumbers(random, {features, channels / groups, kernel, kernel});
     std::vector<Node> nodes{MakeNode("Conv", {"x", "w", "b"}, {"c"},
                                      {{"group", groups},
                                       {"strides", std::vector<int64_t>{stride, stride}},
                                       {"pads", std::vector<int64_t>{pad, pad, pad, pad}}}),
                             MakeNode("Relu", {"c"}, {"y"})};
     Given given{MakeModel({MakeInfo("x", DType::kFloat, ToSymbolic(shape))}, nodes, {MakeInfo("y")},
-                          {MakeStored("w", w), MakeStored("b", random.Values({features}, true))}),
+                          {MakeStored("w", w), MakeStored("b", WholeNumbers(random, {features}))}),
                 {{"x", x}}};
     std::string text = Cat(shape, " kernel ", kernel, " stride ", stride, " groups ", groups, " features ", features);
     Tensor full = RunAs(given, Precision::kFloat32, 1, true)[0].tensor();
@@ -122,9 +112,9 @@ TEST(Precision, NetworkStaysWithinOnePercent) {
       MakeNode("Gemm", {"f", "w3"}, {"y"}, {{"transB", int64_t{1}}}),
   };
   Given given{MakeModel({MakeInfo("x", DType::kFloat, ToSymbolic(shape))}, nodes, {MakeInfo("y")},
-                        {MakeStored("w1", random.Values({40, 24, 1, 1})),
-                         MakeStored("w2", random.Values({32, 40, 3, 3})), MakeStored("w3", random.Values({10, 32}))}),
-              {{"x", random.Values(shape)}}};
+                        {MakeStored("w1", random.Floats({40, 24, 1, 1})),
+                         MakeStored("w2", random.Floats({32, 40, 3, 3})), MakeStored("w3", random.Floats({10, 32}))}),
+              {{"x", random.Floats(shape)}}};
   Tensor full = RunAs(given, Precision::kFloat32)[0].tensor(), bf16 = RunAs(given, Precision::kBf16)[0].tensor();
   EXPECT_FALSE(Identical(full, bf16)) << "nothing was rounded";
   float largest = 0, off = 0;

@@ -9,7 +9,8 @@
 #include <limits>
 #include <string>
 
-#include "tests/kernels/random.h"
+#include "tests/kernels/isas.h"
+#include "tests/support/random.h"
 
 namespace ferry {
 namespace {
@@ -65,11 +66,11 @@ struct Case {
         offset(random.Int(0, 5)),
         c_stride(columns + random.Int(0, 3)),
         residual_stride(columns + random.Int(0, 3)),
-        pool(random.Floats(offset + depth + 64)),
-        b(random.Floats(taps * depth * columns)),
-        bias(random.Floats(columns)),
-        residual(random.Floats(rows * residual_stride)),
-        c(random.Floats(rows * c_stride)),
+        pool(random.Vector(offset + depth + 64)),
+        b(random.Vector(taps * depth * columns)),
+        bias(random.Vector(columns)),
+        residual(random.Vector(rows * residual_stride)),
+        c(random.Vector(rows * c_stride)),
         packed(static_cast<size_t>(PackedBf16Size(taps * depth, columns)), 0x7FC0) {
     PackBf16Matrix(b.data(), taps * depth, columns, columns, 1, packed.data());
     for (int64_t i = 0; i < taps * rows; ++i) pointers.push_back(pool.data() + random.Int(0, 63));
@@ -160,7 +161,7 @@ TEST(Bf16Gemm, LargePlainProductsAgreeWithPlainLoops) {
                                       {97, 513, 17},
                                       {3, 1, 300},
                                       {13, 0, 9}}) {
-    std::vector<float> a = random.Floats(rows * (depth + 1)), b = random.Floats(depth * columns);
+    std::vector<float> a = random.Vector(rows * (depth + 1)), b = random.Vector(depth * columns);
     std::vector<uint16_t> packed(static_cast<size_t>(PackedBf16Size(depth, columns)));
     PackBf16Matrix(b.data(), depth, columns, 1, depth, packed.data());
     std::vector<double> expected, magnitude;
@@ -193,7 +194,7 @@ TEST(Bf16Gemm, PacksPairsOfDepths) {
       for (auto [row_stride, column_stride] :
            {std::pair<int64_t, int64_t>{columns + 3, 1}, {1, depth + 5}, {2, 2 * depth + 1}}) {
         Random random(static_cast<uint32_t>(depth * 100 + columns));
-        std::vector<float> b = random.Floats(depth * row_stride + columns * column_stride);
+        std::vector<float> b = random.Vector(depth * row_stride + columns * column_stride);
         int64_t padded = (depth + 1) / 2 * 2;
         std::vector<uint16_t> expected(static_cast<size_t>(PackedBf16Size(depth, columns)), 0);
         for (int64_t k = 0; k < depth; ++k)

@@ -3,7 +3,8 @@
 
 #include "kernels/image.h"
 #include "kernels/packed_gemm.h"
-#include "tests/kernels/random.h"
+#include "tests/kernels/isas.h"
+#include "tests/support/random.h"
 
 namespace ferry {
 namespace {
@@ -29,11 +30,11 @@ struct Case {
     conv.width = least(reach_x, conv.pad_left + pad_right) + random.Int(0, 20);
     out_height = (conv.height + conv.pad_top + pad_bottom - reach_y - 1) / conv.stride_y + 1;
     conv.out_width = (conv.width + conv.pad_left + pad_right - reach_x - 1) / conv.stride_x + 1;
-    x = random.Floats(conv.height * conv.width * conv.channels);
-    weights = random.Floats(conv.kernel_height * conv.kernel_width * conv.channels);
-    bias = random.Floats(conv.channels);
+    x = random.Vector(conv.height * conv.width * conv.channels);
+    weights = random.Vector(conv.kernel_height * conv.kernel_width * conv.channels);
+    bias = random.Vector(conv.channels);
     zeros.resize(static_cast<size_t>(conv.channels));
-    residual = random.Floats(outputs());
+    residual = random.Vector(outputs());
     conv.x = x.data(), conv.weights = weights.data(), conv.zeros = zeros.data();
     if (random.Bool()) conv.bias = bias.data();
     if (random.Int(0, 2) == 0) conv.residual = residual.data();

@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "kernels/packed_gemm.h"
-#include "tests/kernels/random.h"
+#include "tests/kernels/isas.h"
+#include "tests/support/random.h"
 
 namespace ferry {
 namespace {
@@ -27,12 +28,12 @@ struct Case {
         offset(random.Int(0, 5)),
         c_stride(columns + random.Int(0, 3)),
         residual_stride(columns + random.Int(0, 3)),
-        pool(random.Floats(offset + depth + 64)),
-        b(random.Floats(taps * depth * columns)),
+        pool(random.Vector(offset + depth + 64)),
+        b(random.Vector(taps * depth * columns)),
         packed(static_cast<size_t>(PackedSize(taps * depth, columns))),
-        bias(random.Floats(columns)),
-        residual(random.Floats(rows * residual_stride)),
-        c(random.Floats(rows * c_stride)) {
+        bias(random.Vector(columns)),
+        residual(random.Vector(rows * residual_stride)),
+        c(random.Vector(rows * c_stride)) {
     bool transposed = random.Bool();
     int64_t k = taps * depth;
     if (transposed) {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "tests/kernels/random.h"
+#include "tests/support/random.h"
 
 namespace ferry {
 namespace {
@@ -108,8 +108,8 @@ TEST(GemmOfColumns, AgreesWithPlainLoops) {
     auto same = [](float value, int64_t, int64_t) { return value; };
     std::vector<int64_t> places;
     for (const GemmBatch& batch : product.offsets) places.push_back(batch.b);
-    StridedSource<float, float, decltype(same)> columns(product.b.data(), product.args.b_col, product.args.b_row, places,
-                                                        same);
+    StridedSource<float, float, decltype(same)> columns(product.b.data(), product.args.b_col, product.args.b_row,
+                                                        places, same);
     auto run = [&](ThreadPool* pool) {
       std::vector<float> out = product.c;
       product.args.c = out.data();

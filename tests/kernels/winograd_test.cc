@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "kernels/image.h"
-#include "tests/kernels/random.h"
+#include "tests/kernels/isas.h"
+#include "tests/support/random.h"
 
 namespace ferry {
 namespace {
@@ -29,10 +30,10 @@ struct Tile {
 
   Tile(Random& random, int64_t outputs)
       : outputs(outputs), size(outputs + 2), channels(random.Size(40, 200)), stride(channels + random.Int(0, 20)) {
-    x = random.Floats(size * size * channels);
-    g = random.Floats(9 * channels);
-    bias = random.Floats(channels);
-    residual = random.Floats(outputs * outputs * channels);
+    x = random.Vector(size * size * channels);
+    g = random.Vector(9 * channels);
+    bias = random.Vector(channels);
+    residual = random.Vector(outputs * outputs * channels);
     has_bias = random.Bool(), has_residual = random.Bool(), relu = random.Bool();
     for (int64_t i = 0; i < outputs * outputs; ++i) there.push_back(random.Int(0, 3) > 0);
   }

@@ -67,14 +67,27 @@ class WinogradConv8 final : public QuantizedConvAlgorithm {
     const RunServices& services = call.context.services();
     int64_t threads = services.pool ? services.pool->threads() : 1, lines = plan_.conv.batch * down_;
     int64_t blocks = EvenBlocks(lines, std::max<int64_t>(1, BlockTiles() / across_), threads);
-    if (threads > 1) blocks = std::max(blocks, std::min(lines, 2 * threads));
-    call.context.ParallelFor(blocks, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t block = begin; block < end; ++block)
-        RunLines(call, lines * block / blocks, lines * (block + 1) / blocks);
+    const int64_t parts = CutsFeatures(lines, threads) ? threads : 1;
+    if (threads > parts) blocks = std::max(blocks, std::min(lines, 2 * threads));
+    call.context.ParallelFor(blocks * parts, parts > 1 ? blocks : 1, [&](int64_t begin, int64_t end) {
+      for (int64_t item = begin; item < end; ++item) {
+        const int64_t part = item / blocks, block = item % blocks, chunks = Chunks();
+        RunLines(call, lines * block / blocks, lines * (block + 1) / blocks, chunks * part / parts,
+                 chunks * (part + 1) / parts);
+      }
     });
   }
 
  private:
+  // Whether threads take features of all lines rather than lines of all features: where few lines can not be shared
+  // evenly. Each of them transforms all inputs then, but reads only its own weights.
+  bool CutsFeatures(int64_t lines, int64_t threads) const {
+    auto share = [&](int64_t count) {
+      return static_cast<double>((count + threads - 1) / threads) / static_cast<double>(count);
+    };
+    return share(Chunks()) * (1 + 4 / static_cast<double>(plan_.conv.features)) < share(lines);
+  }
+  int64_t Chunks() const { return (plan_.conv.features + ChunkFeatures() - 1) / ChunkFeatures(); }
   // Features whose sums are made before they are transformed.
   int64_t ChunkFeatures() const { return std::min<int64_t>(plan_.conv.features, 64); }
   // Transformed inputs and sums of this many tiles stay near the second-level cache: reading all weights once more
@@ -85,8 +98,9 @@ class WinogradConv8 final : public QuantizedConvAlgorithm {
     return std::max<int64_t>(16, kCache / (Points(outputs_) * bytes));
   }
 
-  // Rows of tiles [first, last), counted through all images.
-  void RunLines(const QuantizedConvCall& call, int64_t first, int64_t last) const {
+  // Rows of tiles [first, last), counted through all images, and chunks [first_chunk, last_chunk) of features.
+  void RunLines(const QuantizedConvCall& call, int64_t first, int64_t last, int64_t first_chunk,
+                int64_t last_chunk) const {
     const ConvPlan& conv = plan_.conv;
     int64_t tiles = (last - first) * across_, points = Points(outputs_), chunk = ChunkFeatures();
     int64_t inputs = points * tiles * conv.channels;
@@ -94,8 +108,9 @@ class WinogradConv8 final : public QuantizedConvAlgorithm {
     auto* sums = reinterpret_cast<int32_t*>(transformed + inputs);
     for (int64_t line = first; line < last; ++line)
       TransformLine(call, line, tiles * conv.channels, transformed + (line - first) * across_ * conv.channels);
-    for (int64_t feature = 0; feature < conv.features; feature += chunk) {
-      int64_t features = std::min(chunk, conv.features - feature);
+    const int64_t end = std::min(conv.features, last_chunk * chunk);
+    for (int64_t feature = first_chunk * chunk; feature < end; feature += chunk) {
+      int64_t features = std::min(chunk, end - feature);
       for (int64_t point = 0; point < points; ++point) {
         Int8Product product{transformed + point * tiles * conv.channels, tiles, conv.channels};
         product.packed = weights_->Data<int16_t>() + (point * conv.features + feature) * conv.channels;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -13,7 +14,8 @@ namespace {
 // A product, its operands, and the sums as they must be.
 struct Trial {
   explicit Trial(std::mt19937& random) {
-    rows = 1 + random() % 30, depth = 1 + random() % (random() % 10 == 0 ? 1500 : 70), columns = 1 + random() % 100;
+    rows = 1 + random() % (random() % 3 == 0 ? 230 : 30);
+    depth = 1 + random() % (random() % 10 == 0 ? 1500 : 70), columns = 1 + random() % 100;
     flip = random() % 2 ? kSignFlip : uint8_t{0};
     bool extreme = random() % 4 == 0;  // the products that saturate where they are added in 16 bits
     is_signed = BestInt8Kernels().takes_signed && random() % 2;
@@ -25,6 +27,7 @@ struct Trial {
       if (outliers && random() % 1000 > outliers)
         value = static_cast<uint8_t>((is_signed ? 96 + random() % 64 : random() % 128) ^ flip);
     }
+    if (random() % 2) FlattenStretches(random, a);
     packed.resize(static_cast<size_t>(PackedInt8Size(depth, columns)));
     std::vector<int8_t> b(static_cast<size_t>(depth * columns));
     for (int64_t k = 0; k < depth; ++k)
@@ -48,7 +51,17 @@ struct Trial {
                  b[static_cast<size_t>(k * columns + n)];
         sums.push_back(sum);
       }
-    if (random() % 2) scratch.resize(static_cast<size_t>(rows * PaddedDepth(depth) * kernels.scratch_bytes));
+    if (random() % 4) scratch.resize(static_cast<size_t>(rows * PaddedDepth(depth) * kernels.scratch_bytes));
+  }
+  // As behind a ReLU: neighbouring rows have the same numbers in many depths, mostly 0.
+  void FlattenStretches(std::mt19937& random, std::vector<uint8_t>& a) const {
+    constexpr int64_t kStretch = 9;
+    for (int64_t first = 0; first < rows; first += kStretch)
+      for (int64_t k = 0; k < depth; ++k) {
+        const uint32_t kind = random() % 4;
+        for (int64_t i = first; kind < 3 && i < std::min(rows, first + kStretch); ++i)
+          a[static_cast<size_t>(i * depth + k)] = static_cast<uint8_t>((kind == 2 ? 250 : 0) ^ flip);
+      }
   }
   Int8Product Product(Int8Output out) {
     return {ready.data(), rows, depth,     packed.data(),

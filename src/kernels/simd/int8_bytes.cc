@@ -254,6 +254,7 @@ class BlockProduct {
 
   bool ShouldWiden(int64_t safe, int64_t all) const { return product_.scratch && 4 * safe < 3 * all; }
   void RunWidened() const {
+    if (MultiplySparse(product_)) return;
     ferry::Int8Product widened = product_;
     WidenRows(a_, rows_ * Padded(), product_.is_signed, static_cast<int16_t*>(product_.scratch));
     widened.a = product_.scratch;

@@ -7,8 +7,12 @@ namespace ferry::FERRY_ISA {
 
 inline constexpr int64_t kBytesUnit = 4;
 inline constexpr int kBytesTileRows = 4;
+// Of a number: widened, and its share of a list.
+inline constexpr int64_t kBytesScratch = 3;
 // Of rows that are widened: four depths become pairs of the even and of the odd ones.
 void MultiplyWidened(const ferry::Int8Product& product);
+// Of at most kBlockRows rows of bytes, where it pays to leave out what is 0; else it says no.
+bool MultiplySparse(const ferry::Int8Product& product);
 void MultiplyBytes(const ferry::Int8Product& product);
 
 }  // namespace ferry::FERRY_ISA

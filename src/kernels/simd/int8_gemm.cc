@@ -281,7 +281,7 @@ extern const Int8Kernels kInt8Kernels;
 #if HWY_TARGET == HWY_AVX2
 void MultiplyWidened(const ferry::Int8Product& product) { Multiply(product); }
 const Int8Kernels kInt8Kernels = {kBytesUnit,       kBytesUnit,     1,
-                                  sizeof(int16_t),  kBytesTileRows, true,
+                                  kBytesScratch,    kBytesTileRows, true,
                                   Int8PrepareBytes, Int8FillBytes,  MultiplyBytes,
                                   kMultiplyShorts,  nullptr,        Int8Range,
                                   Int8Quantize,     Int8Dequantize};

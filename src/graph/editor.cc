@@ -1,28 +1,26 @@
 #include "graph/editor.h"
 
 #include <algorithm>
-#include <deque>
-#include <string_view>
-#include <unordered_set>
 
 #include "base/text.h"
 #include "graph/scopes.h"
 
 namespace ferry {
 
-GraphEditor::GraphEditor(Graph& graph) : graph_(graph), removed_(graph.nodes.size()) {
-  values_.reserve(graph.inputs.size() + graph.initializers.size() + 2 * graph.nodes.size());
-  for (size_t i = 0; i < graph.initializers.size(); ++i)
-    values_[graph.initializers[i].name].constant = static_cast<int>(i);
-  for (const ValueInfo& input : graph.inputs) values_[input.name].constant = -1;
-  for (const ValueInfo& output : graph.outputs) ++values_[output.name].other_uses;
+GraphEditor::GraphEditor(Graph& graph)
+    : graph_(graph),
+      removed_(graph.nodes.size()),
+      names_(graph.inputs.size() + graph.initializers.size() + 2 * graph.nodes.size()) {
+  for (size_t i = 0; i < graph.initializers.size(); ++i) At(graph.initializers[i].name).constant = static_cast<int>(i);
+  for (const ValueInfo& input : graph.inputs) At(input.name).constant = -1;
+  for (const ValueInfo& output : graph.outputs) ++At(output.name).other_uses;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Link(i);
-    for (const std::string& name : CapturedNames(graph.nodes[i])) ++values_[name].other_uses;
+    for (const std::string& name : CapturedNames(graph.nodes[i])) ++At(name).other_uses;
     ForEachSubgraph(graph.nodes[i], [&](const Graph& body) {
       ForEachGraph(body, [&](const Graph& inner) {
         for (const Node& node : inner.nodes)
-          for (const std::string& output : node.outputs) values_[output];
+          for (const std::string& output : node.outputs) At(output);
       });
     });
   }
@@ -30,29 +28,35 @@ GraphEditor::GraphEditor(Graph& graph) : graph_(graph), removed_(graph.nodes.siz
 
 const GraphEditor::Value& GraphEditor::Find(const std::string& name) const {
   static const Value kUnknown;
-  auto it = values_.find(name);
-  return it == values_.end() ? kUnknown : it->second;
+  const uint32_t number = names_.Find(name);
+  return number == NameTable::kNone ? kUnknown : values_[number];
+}
+
+GraphEditor::Value& GraphEditor::At(const std::string& name) {
+  const uint32_t number = names_.Add(name);
+  if (number == values_.size()) values_.emplace_back();
+  return values_[number];
 }
 
 void GraphEditor::Link(size_t index) {
-  const Node& node = graph_.nodes[index];
+  const Node& node = this->node(index);
   for (const std::string& input : node.inputs)
-    if (!input.empty()) values_[input].readers.push_back(index);
+    if (!input.empty()) At(input).readers.push_back(index);
   for (const std::string& output : node.outputs)
-    if (!output.empty()) values_[output].producer = static_cast<int>(index);
+    if (!output.empty()) At(output).producer = static_cast<int>(index);
 }
 
 void GraphEditor::Unlink(size_t index) {
-  const Node& node = graph_.nodes[index];
+  const Node& node = this->node(index);
   for (const std::string& input : node.inputs) {
     if (input.empty()) continue;
-    auto& readers = values_[input].readers;
+    auto& readers = At(input).readers;
     auto it = std::find(readers.begin(), readers.end(), index);
     if (it != readers.end()) readers.erase(it);
   }
   for (const std::string& output : node.outputs) {
-    auto it = values_.find(output);
-    if (it != values_.end() && it->second.producer == static_cast<int>(index)) it->second.producer = -1;
+    Value& value = At(output);
+    if (value.producer == static_cast<int>(index)) value.producer = -1;
   }
 }
 
@@ -77,7 +81,8 @@ const Tensor* GraphEditor::Constant(const std::string& value) const {
 
 std::string GraphEditor::FreshName(const std::string& hint) {
   std::string name = hint;
-  for (int i = 1; !values_.try_emplace(name).second; ++i) name = Cat(hint, "_", i);
+  for (int i = 1; names_.Has(name); ++i) name = Cat(hint, "_", i);
+  At(name);
   return name;
 }
 
@@ -88,45 +93,47 @@ std::string GraphEditor::AddConstant(const std::string& hint, Tensor tensor) {
 }
 
 void GraphEditor::DefineConstant(const std::string& name, Tensor tensor) {
-  values_[name].constant = static_cast<int>(graph_.initializers.size());
+  At(name).constant = static_cast<int>(graph_.initializers.size());
   graph_.initializers.push_back(MakeStored(name, std::move(tensor)));
 }
 
 void GraphEditor::Remove(size_t index) {
   Unlink(index);
-  for (const std::string& name : CapturedNames(graph_.nodes[index])) --values_[name].other_uses;
+  for (const std::string& name : CapturedNames(node(index))) --At(name).other_uses;
   removed_[index] = true;
   changed_ = true;
 }
 
 void GraphEditor::Replace(size_t index, Node node) {
   Unlink(index);
-  graph_.nodes[index] = std::move(node);
+  const size_t count = graph_.nodes.size();
+  (index < count ? graph_.nodes[index] : inserted_[index - count].node) = std::move(node);
   Link(index);
   changed_ = true;
 }
 
 void GraphEditor::InsertBefore(size_t position, Node node) {
-  // Appended for now, so that its links have an index; Finish puts it where it belongs.
-  graph_.nodes.push_back(std::move(node));
+  inserted_.push_back({position, std::move(node)});
   removed_.push_back(false);
-  Link(graph_.nodes.size() - 1);
-  inserted_.push_back(position);
+  Link(removed_.size() - 1);
   changed_ = true;
 }
 
 bool GraphEditor::Finish() {
   if (!changed_) return false;
-  size_t original = graph_.nodes.size() - inserted_.size();
-  std::vector<std::vector<size_t>> before(original + 1);
-  for (size_t i = 0; i < inserted_.size(); ++i) before[std::min(inserted_[i], original)].push_back(original + i);
+  const size_t count = graph_.nodes.size();
+  // In the order of their places, those of one place in the order they were inserted.
+  std::vector<size_t> order(inserted_.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return inserted_[a].position < inserted_[b].position; });
   std::vector<Node> nodes;
-  auto keep = [&](size_t index) {
-    if (!removed_[index]) nodes.push_back(std::move(graph_.nodes[index]));
-  };
-  for (size_t i = 0; i <= original; ++i) {
-    for (size_t index : before[i]) keep(index);
-    if (i < original) keep(i);
+  nodes.reserve(removed_.size());
+  auto next = order.begin();
+  for (size_t i = 0; i <= count; ++i) {
+    for (; next != order.end() && (i == count || inserted_[*next].position <= i); ++next)
+      if (!removed_[count + *next]) nodes.push_back(std::move(inserted_[*next].node));
+    if (i < count && !removed_[i]) nodes.push_back(std::move(graph_.nodes[i]));
   }
   graph_.nodes = std::move(nodes);
   DropUnused(graph_);
@@ -134,21 +141,19 @@ bool GraphEditor::Finish() {
 }
 
 void DropUnused(Graph& graph) {
-  std::unordered_set<std::string_view> needed;
-  needed.reserve(graph.initializers.size() + 2 * graph.nodes.size());
-  std::deque<std::string> captured;  // what views of them are of
-  for (const ValueInfo& output : graph.outputs) needed.insert(output.name);
+  NameTable needed(graph.initializers.size() + graph.nodes.size());
+  for (const ValueInfo& output : graph.outputs) needed.Add(output.name);
   std::vector<bool> wanted(graph.nodes.size());
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = graph.nodes[i];
     wanted[i] = std::any_of(node.outputs.begin(), node.outputs.end(),
-                            [&](const std::string& output) { return needed.count(output) > 0; });
+                            [&](const std::string& output) { return needed.Has(output); });
     if (!wanted[i]) continue;
-    needed.insert(node.inputs.begin(), node.inputs.end());
-    for (std::string& name : CapturedNames(node)) needed.insert(captured.emplace_back(std::move(name)));
+    for (const std::string& input : node.inputs) needed.Add(input);
+    for (const std::string& name : CapturedNames(node)) needed.Add(name);
   }
-  for (const ValueInfo& input : graph.inputs) needed.insert(input.name);
-  std::erase_if(graph.initializers, [&](const StoredTensor& t) { return !needed.count(t.name); });
+  for (const ValueInfo& input : graph.inputs) needed.Add(input.name);
+  std::erase_if(graph.initializers, [&](const StoredTensor& t) { return !needed.Has(t.name); });
   size_t kept = 0;
   for (size_t i = 0; i < wanted.size(); ++i)
     if (wanted[i] && kept++ != i) graph.nodes[kept - 1] = std::move(graph.nodes[i]);

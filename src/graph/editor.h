@@ -1,11 +1,12 @@
 // Rewriting a graph: who makes a value, who reads it, and replacing groups of nodes. Passes are written on top of it.
 #pragma once
 
+#include <deque>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "graph/model.h"
+#include "graph/name_table.h"
 
 namespace ferry {
 
@@ -14,8 +15,12 @@ class GraphEditor {
   explicit GraphEditor(Graph& graph);
 
   Graph& graph() { return graph_; }
-  size_t size() const { return graph_.nodes.size(); }
-  const Node& node(size_t index) const { return graph_.nodes[index]; }
+  size_t size() const { return removed_.size(); }
+  // Stays where it is, whatever is inserted, until the node itself is replaced or the editor finishes.
+  const Node& node(size_t index) const {
+    const size_t count = graph_.nodes.size();
+    return index < count ? graph_.nodes[index] : inserted_[index - count].node;
+  }
   bool removed(size_t index) const { return removed_[index]; }
 
   // The node that makes a value, or -1: it is an input, an initializer, or comes from outside.
@@ -46,20 +51,25 @@ class GraphEditor {
   bool Finish();
 
  private:
-  // All that is known about a name. One entry for all of it: passes make an editor each, mostly to change nothing.
   struct Value {
     int producer = -1, constant = -1;  // node and initializer
     size_t other_uses = 0;             // by bodies and graph outputs
     std::vector<size_t> readers;
   };
+  struct Inserted {
+    size_t position;
+    Node node;
+  };
   const Value& Find(const std::string& name) const;
+  Value& At(const std::string& name);
   void Link(size_t index);
   void Unlink(size_t index);
 
   Graph& graph_;
   std::vector<bool> removed_;
-  std::vector<size_t> inserted_;                   // where the nodes appended at the end belong
-  std::unordered_map<std::string, Value> values_;  // every name that is taken
+  std::deque<Inserted> inserted_;  // their indices follow those of the graph's nodes
+  NameTable names_;                // every name that is taken
+  std::vector<Value> values_;      // by the name's number
   bool changed_ = false;
 };
 

@@ -1,38 +1,69 @@
 #include "graph/scopes.h"
 
+#include "graph/name_table.h"
+
 namespace ferry {
 namespace {
 
-void Collect(const Graph& graph, std::unordered_set<std::string>& seen, std::vector<std::string>& captured) {
-  std::unordered_set<std::string> made;
-  for (const ValueInfo& input : graph.inputs) made.insert(input.name);
-  for (const StoredTensor& initializer : graph.initializers) made.insert(initializer.name);
-  for (const StoredSparseTensor& initializer : graph.sparse_initializers) made.insert(initializer.values.name);
-  auto read = [&](const std::string& name) {
-    if (!name.empty() && !made.count(name) && seen.insert(name).second) captured.push_back(name);
-  };
-  for (const Node& node : graph.nodes) {
-    for (const std::string& input : node.inputs) read(input);
-    for (const std::string& name : CapturedNames(node)) read(name);
-    for (const std::string& output : node.outputs) made.insert(output);
+class Capture {
+ public:
+  // Bodies inside are walked through once, with the graphs around them in mind.
+  void Collect(const Graph& graph) {
+    std::vector<uint32_t> made;
+    auto make = [&](const std::string& name) {
+      made.push_back(NumberOf(name));
+      ++scopes_[made.back()];
+    };
+    for (const ValueInfo& input : graph.inputs) make(input.name);
+    for (const StoredTensor& initializer : graph.initializers) make(initializer.name);
+    for (const StoredSparseTensor& initializer : graph.sparse_initializers) make(initializer.values.name);
+    for (const Node& node : graph.nodes) {
+      for (const std::string& input : node.inputs) Read(input);
+      ForEachSubgraph(node, [&](const Graph& body) { Collect(body); });
+      for (const std::string& output : node.outputs) make(output);
+    }
+    for (const ValueInfo& output : graph.outputs) Read(output.name);
+    for (uint32_t number : made) --scopes_[number];
   }
-  for (const ValueInfo& output : graph.outputs) read(output.name);
-}
+
+  std::vector<std::string> captured;
+
+ private:
+  static constexpr uint32_t kCaptured = UINT32_MAX / 2;
+
+  uint32_t NumberOf(const std::string& name) {
+    const uint32_t number = names_.Add(name);
+    if (number == scopes_.size()) scopes_.push_back(0);
+    return number;
+  }
+
+  void Read(const std::string& name) {
+    if (name.empty()) return;
+    const uint32_t number = NumberOf(name);
+    if (scopes_[number] != 0) return;
+    scopes_[number] = kCaptured;  // which no scope takes back: it is listed once
+    captured.push_back(name);
+  }
+
+  NameTable names_;
+  std::vector<uint32_t> scopes_;  // how many of the graphs we are in make a name
+};
 
 }  // namespace
 
 std::vector<std::string> CapturedNames(const Graph& graph) {
-  std::unordered_set<std::string> seen;
-  std::vector<std::string> captured;
-  Collect(graph, seen, captured);
-  return captured;
+  Capture capture;
+  capture.Collect(graph);
+  return std::move(capture.captured);
 }
 
 std::vector<std::string> CapturedNames(const Node& node) {
-  std::unordered_set<std::string> seen;
-  std::vector<std::string> captured;
-  ForEachSubgraph(node, [&](const Graph& body) { Collect(body, seen, captured); });
-  return captured;
+  bool any = false;
+  ForEachSubgraph(node, [&](const Graph&) { any = true; });
+  if (!any) return {};
+  Capture capture;
+  ForEachSubgraph(node, [&](const Graph& body) { capture.Collect(body); });
+  return std::move(capture.captured);
 }
 
 }  // namespace ferry

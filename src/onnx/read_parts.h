@@ -1,6 +1,7 @@
 // The messages inside a ModelProto, each read by one function from its bytes.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 
 #include "graph/model.h"
@@ -36,8 +37,19 @@ auto ReadPart(Fields& fields, const char* field, int64_t index, const Read& read
   Inside inside(fields.source(), field, index);
   return read(fields.source(), fields.Bytes());
 }
+// Room for the elements of a list, counted before the first is read: they are large, and growing would move them all.
+template <class T>
+void ReserveElements(Fields fields, std::vector<T>& out) {
+  constexpr size_t kMost = 1 << 16;
+  if (!out.empty()) return;
+  const Tag tag = fields.tag();
+  size_t count = 1;
+  for (fields.Skip(); fields.Next(); fields.Skip()) count += fields.tag() == tag;
+  out.reserve(std::min(count, kMost));
+}
 template <class T, class Read>
 void ReadElement(Fields& fields, const char* field, std::vector<T>& out, const Read& read) {
+  ReserveElements(fields, out);
   out.push_back(ReadPart(fields, field, static_cast<int64_t>(out.size()), read));
 }
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
@@ -18,6 +19,7 @@
 #include "engine/prepare.h"
 #include "engine/profile.h"
 #include "engine/tuner.h"
+#include "graph/name_table.h"
 #include "kernels/isa.h"
 #include "onnx/reader.h"
 #include "passes/optimize.h"
@@ -92,8 +94,9 @@ std::unique_ptr<Tuner> MakeTuner(const std::string& file) {
 // What sessions on one file have in common.
 struct Session::Shared {
   Model model;
-  Graph graph;       // as written: every value of the model can be asked for
-  Graph fast_graph;  // rewritten for speed; some values are gone
+  const int threads;
+  std::optional<Graph> fast_graph;          // rewritten for speed: some values are gone
+  mutable std::optional<Graph> as_written;  // made when one of those is asked for
   std::vector<ValueInfo> inputs, overridable;
   const Provider* provider = nullptr;
   mutable WeightCache weights;
@@ -109,27 +112,28 @@ struct Session::Shared {
   ~Shared() { weights.Save(); }
   Shared(Model read, const SessionOptions& options)
       : model(std::move(read)),
-        graph(PrepareGraph(model, options.threads)),
+        threads(options.threads),
         provider(&FindProvider(options.provider)),
         tuner(MakeTuner(options.tune)),
         policy{options.exact, tuner.get(), options.precision} {
-    std::unordered_set<std::string> has_default;
-    for (const StoredTensor& initializer : graph.initializers) has_default.insert(initializer.name);
+    Graph graph = PrepareGraph(model, threads);
+    NameTable has_default(graph.initializers.size());
+    for (const StoredTensor& initializer : graph.initializers) has_default.Add(initializer.name);
     for (const ValueInfo& input : model.graph.inputs)
-      (has_default.count(input.name) ? overridable : inputs).push_back(input);
+      (has_default.Has(input.name) ? overridable : inputs).push_back(input);
     if (options.cache_folder.empty()) weights.Defer();
-    if (options.optimize) {
-      fast_graph = CopyDeep(graph);
-      Optimize(fast_graph);
-    }
+    if (options.optimize) Optimize(graph);
+    (options.optimize ? fast_graph : as_written) = std::move(graph);
   }
 
   bool FastGraphMakes(const std::vector<std::string>& results) const {
-    std::unordered_set<std::string> there;
-    for (const ValueInfo& info : fast_graph.inputs) there.insert(info.name);
-    for (const StoredTensor& tensor : fast_graph.initializers) there.insert(tensor.name);
-    for (const Node& node : fast_graph.nodes) there.insert(node.outputs.begin(), node.outputs.end());
-    return std::all_of(results.begin(), results.end(), [&](const std::string& name) { return there.count(name) > 0; });
+    if (!fast_graph) return false;
+    NameTable there(fast_graph->initializers.size() + fast_graph->nodes.size());
+    for (const ValueInfo& info : fast_graph->inputs) there.Add(info.name);
+    for (const StoredTensor& tensor : fast_graph->initializers) there.Add(tensor.name);
+    for (const Node& node : fast_graph->nodes)
+      for (const std::string& output : node.outputs) there.Add(output);
+    return std::all_of(results.begin(), results.end(), [&](const std::string& name) { return there.Has(name); });
   }
 
   std::shared_ptr<const Program> ProgramFor(const std::vector<const NamedValue*>& given,
@@ -236,10 +240,13 @@ std::shared_ptr<const Program> Session::Shared::Build(const std::vector<const Na
   // A contradiction that inference finds is met again by the kernel, which knows the values and says more.
   InferOptions infer;
   infer.on_error = [](const Node&, const Error&) {};
-  const Graph& chosen = FastGraphMakes(results) ? fast_graph : graph;
-  GraphFacts facts = InferGraph(chosen, known, infer);
+  const bool is_fast = FastGraphMakes(results);
+  if (!is_fast && !as_written) as_written = PrepareGraph(model, threads);
+  const Graph& chosen = is_fast ? *fast_graph : *as_written;
+  GraphFacts facts;
   std::shared_ptr<const Graph> special;
-  if (&chosen == &fast_graph && results == NamesOf(model.graph.outputs)) special = Specialize(chosen, known, facts);
+  if (is_fast && results == NamesOf(model.graph.outputs)) special = Specialize(chosen, known, facts);
+  if (!special) facts = InferGraph(chosen, known, infer);
   for (const std::string& name : results) {
     if (facts.Find(name)) continue;
     std::vector<std::string> there;

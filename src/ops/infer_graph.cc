@@ -20,7 +20,8 @@ bool IsWeight(const Tensor& tensor) {
 
 class Inference {
  public:
-  Inference(const InferOptions& options, GraphFacts& found) : options_(options), found_(found) {}
+  Inference(const InferOptions& options, GraphFacts& found, bool only_new = false)
+      : options_(options), found_(found), only_new_(only_new) {}
 
   void Run(const Graph& graph, FactsByName& values, const OuterFacts& outer) {
     OuterFacts scope = [&](const std::string& name) -> const ValueFacts* {
@@ -29,6 +30,7 @@ class Inference {
       return outer ? outer(name) : nullptr;
     };
     for (const Node& node : graph.nodes) {
+      if (only_new_ && IsKnown(node, values)) continue;
       std::vector<ValueFacts> outputs;
       try {
         outputs = InferNode(node, scope);
@@ -46,8 +48,15 @@ class Inference {
   // Facts of everything a graph declares: constants first, then inputs.
   FactsByName Declared(const Graph& graph) {
     FactsByName values;
+    values.reserve(graph.initializers.size() + graph.inputs.size() + graph.nodes.size());
+    AddDeclared(graph, values);
+    return values;
+  }
+
+  // The same for what is not known yet.
+  void AddDeclared(const Graph& graph, FactsByName& values) {
     for (const StoredTensor& initializer : graph.initializers) {
-      if (!initializer.problem.empty() || !initializer.tensor.defined()) continue;
+      if (!initializer.problem.empty() || !initializer.tensor.defined() || values.count(initializer.name)) continue;
       const Tensor& tensor = initializer.tensor;
       // Straight from a file a tensor may lie at any address; a prepared model's never does.
       if (IsReadable(tensor))
@@ -59,7 +68,6 @@ class Inference {
     }
     for (const ValueInfo& input : graph.inputs)
       if (!values.count(input.name)) values[input.name].type = input.type;
-    return values;
   }
 
   std::vector<ValueFacts> InferNode(const Node& node, const OuterFacts& scope) {
@@ -81,6 +89,11 @@ class Inference {
   }
 
  private:
+  static bool IsKnown(const Node& node, const FactsByName& values) {
+    return std::all_of(node.outputs.begin(), node.outputs.end(),
+                       [&](const std::string& output) { return output.empty() || values.count(output) > 0; });
+  }
+
   std::vector<ValueFacts> InferBody(const Graph& body, std::span<const ValueFacts> given, const OuterFacts& scope) {
     FactsByName values = Declared(body);
     for (size_t i = 0; i < body.inputs.size() && i < given.size(); ++i) {
@@ -164,6 +177,7 @@ class Inference {
 
   const InferOptions& options_;
   GraphFacts& found_;
+  const bool only_new_;  // nodes whose outputs are known are passed over
 };
 
 }  // namespace
@@ -203,6 +217,14 @@ GraphFacts InferGraph(const Graph& graph, const FactsByName& inputs, const Infer
   inference.Run(graph, values, {});
   found.values = std::move(values);
   return found;
+}
+
+void InferNew(const Graph& graph, GraphFacts& facts) {
+  InferOptions options;
+  options.on_error = [](const Node&, const Error&) {};
+  Inference inference(options, facts, true);
+  inference.AddDeclared(graph, facts.values);
+  inference.Run(graph, facts.values, {});
 }
 
 std::vector<ValueFacts> InferNode(const Node& node, const OuterFacts& known, const InferOptions& options) {

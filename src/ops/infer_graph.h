@@ -34,6 +34,10 @@ struct GraphFacts {
 // initializer of the same name. Functions must be inlined and opsets upgraded.
 GraphFacts InferGraph(const Graph& graph, const FactsByName& inputs, const InferOptions& options = {});
 
+// Adds what `facts`, found for this graph before passes rewrote it, lacks: new values. Passes keep the names of the
+// values they leave, so what is known of a name stays true. Nodes whose rule fails leave their outputs unknown.
+void InferNew(const Graph& graph, GraphFacts& facts);
+
 // One node at a time, for whoever builds a graph: `known` finds the facts of the node's inputs by name.
 using OuterFacts = std::function<const ValueFacts*(const std::string&)>;
 std::vector<ValueFacts> InferNode(const Node& node, const OuterFacts& known, const InferOptions& options = {});

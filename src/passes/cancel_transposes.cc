@@ -94,6 +94,8 @@ class Canceling {
 
 }  // namespace
 
-bool CancelTransposes(Graph& graph, const GraphFacts& facts) { return Canceling(graph, facts).Run(); }
+bool CancelTransposes(Graph& graph, const GraphFacts& facts) {
+  return HasAny(graph, {"Transpose", "Identity", "Cast"}) && Canceling(graph, facts).Run();
+}
 
 }  // namespace ferry

@@ -34,16 +34,15 @@ bool IsElementwise(std::string_view op) {
   return IsOneOf(op, {"Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "PRelu", "Pow"});
 }
 
-// Nodes are copied before they are looked at: insertions move them in memory.
 class ChannelsLast {
  public:
-  ChannelsLast(Graph& graph, const FactsByName& known) : editor_(graph), facts_(Infer(graph, known)) {}
+  ChannelsLast(Graph& graph, const GraphFacts& facts) : editor_(graph), facts_(facts) {}
 
   bool Run() {
     size_t count = editor_.size();
     for (size_t i = 0; i < count; ++i) {
       if (editor_.removed(i) || Convert(i)) continue;
-      for (const std::string& input : std::vector<std::string>(editor_.node(i).inputs)) Restore(input, i);
+      for (const std::string& input : editor_.node(i).inputs) Restore(input, i);
       for (const std::string& name : CapturedNames(editor_.node(i))) Restore(name, i);
     }
     for (const ValueInfo& output : editor_.graph().outputs) Restore(output.name, count);
@@ -51,12 +50,6 @@ class ChannelsLast {
   }
 
  private:
-  static GraphFacts Infer(const Graph& graph, const FactsByName& known) {
-    InferOptions options;
-    options.on_error = [](const Node&, const Error&) {};
-    return InferGraph(graph, known, options);
-  }
-
   const SymbolicShape* ShapeOf(const std::string& value) const {
     const ValueFacts* facts = facts_.Find(value);
     bool known = facts && facts->type.is_tensor() && facts->type.shape;
@@ -131,7 +124,7 @@ class ChannelsLast {
   }
 
   bool Convert(size_t index) {
-    const Node node = editor_.node(index);
+    const Node& node = editor_.node(index);
     if (node.inputs.empty() || node.outputs.empty()) return false;
     const std::string& op = node.op_type;
     if (node.domain == kInternalDomain) return ConvertQuantized(index);
@@ -153,7 +146,7 @@ class ChannelsLast {
   }
 
   bool ConvertConv(size_t index) {
-    const Node node = editor_.node(index);
+    const Node& node = editor_.node(index);
     const Tensor* weight = editor_.Constant(node.inputs[1]);
     if (!weight || weight->dtype() != DType::kFloat || !IsImage(node.inputs[0], weight->rank())) return false;
     if (node.HasInput(2) && !editor_.Constant(node.inputs[2])) return false;
@@ -163,7 +156,7 @@ class ChannelsLast {
 
   // The first layer of a network may read what the caller gave.
   void PutConv(size_t index, const Tensor& weight, std::string_view op) {
-    const Node node = editor_.node(index);
+    const Node& node = editor_.node(index);
     Node conv = Renamed(node, op);
     std::vector<std::string> inputs = node.inputs;
     bool direct = !HasLast(inputs[0]) && weight.dim(1) <= kMostDirectChannels && node.Int("group", 1) == 1 &&
@@ -177,7 +170,7 @@ class ChannelsLast {
 
   // Steps that passes/fold_qdq has made.
   bool ConvertQuantized(size_t index) {
-    const Node node = editor_.node(index);
+    const Node& node = editor_.node(index);
     const std::string& op = node.op_type;
     if (op == "QuantizedConv") {
       const Tensor* weight = editor_.Constant(node.inputs[1]);
@@ -209,7 +202,7 @@ class ChannelsLast {
   }
 
   bool ConvertConvTranspose(size_t index) {
-    const Node node = editor_.node(index);
+    const Node& node = editor_.node(index);
     const Tensor* weight = editor_.Constant(node.inputs[1]);
     if (!weight || weight->dtype() != DType::kFloat || !IsImage(node.inputs[0], weight->rank())) return false;
     if (node.HasInput(2) && !editor_.Constant(node.inputs[2])) return false;
@@ -230,7 +223,7 @@ class ChannelsLast {
 
   // Sizes and scales stay in the order of the axes they speak of.
   bool ConvertResize(size_t index) {
-    const Node node = editor_.node(index);
+    const Node& node = editor_.node(index);
     size_t rank = RankOf(node.inputs[0]);
     if (!IsImage(node.inputs[0], rank) || EndsLarger(node)) return false;
     std::vector<int64_t> axes = node.Ints("axes");
@@ -254,7 +247,7 @@ class ChannelsLast {
   }
 
   bool ConvertUnary(size_t index) {
-    const Node node = editor_.node(index);
+    const Node& node = editor_.node(index);
     std::vector<std::string> inputs = node.inputs;
     inputs[0] = Last(inputs[0], index);
     Put(index, node, std::move(inputs));
@@ -280,7 +273,7 @@ class ChannelsLast {
   }
 
   bool ConvertElementwise(size_t index) {
-    const Node node = editor_.node(index);
+    const Node& node = editor_.node(index);
     size_t rank = RankOf(node.outputs[0]);
     if (!PaysOff(node.inputs)) return false;
     for (const std::string& input : node.inputs) {
@@ -289,12 +282,12 @@ class ChannelsLast {
     }
     if (ConvertScaling(index)) return true;
     std::vector<std::string> inputs;
-    for (const std::string& input : std::vector<std::string>(node.inputs)) {
+    for (const std::string& input : node.inputs) {
       inputs.push_back(editor_.Constant(input) ? Turned(input, rank) : Last(input, index));
       if (inputs.back().empty()) return false;
     }
     if (inputs.size() == 2 && ConvertGate(index, inputs)) return true;
-    Put(index, editor_.node(index), std::move(inputs));
+    Put(index, node, std::move(inputs));
     return true;
   }
 
@@ -307,10 +300,10 @@ class ChannelsLast {
 
   // x · number + number, as one step.
   bool ConvertScaling(size_t index) {
-    const Node node = editor_.node(index);
+    const Node& node = editor_.node(index);
     int reader = editor_.OnlyReader(node.outputs[0]);
     if (node.op_type != "Mul" || reader < 0) return false;
-    const Node sum = editor_.node(static_cast<size_t>(reader));
+    const Node& sum = editor_.node(static_cast<size_t>(reader));
     if (!IsOneOf(sum.op_type, {"Add"}) || !CanonicalDomain(sum.domain).empty()) return false;
     size_t image = HasLast(node.inputs[0]) ? 0 : 1, rank = RankOf(node.inputs[image]);
     const Tensor* factor = Number(node.inputs[1 - image], rank);
@@ -334,7 +327,7 @@ class ChannelsLast {
 
   // x · gate where the gate has one value per image and channel.
   bool ConvertGate(size_t index, const std::vector<std::string>& inputs) {
-    const Node node = editor_.node(index);
+    const Node& node = editor_.node(index);
     if (node.op_type != "Mul") return false;
     for (size_t gate = 0; gate < 2; ++gate) {
       const SymbolicShape* small = ShapeOf(node.inputs[gate]);
@@ -358,14 +351,14 @@ class ChannelsLast {
   }
 
   bool ConvertConcat(size_t index) {
-    const Node node = editor_.node(index);
+    const Node& node = editor_.node(index);
     size_t rank = RankOf(node.outputs[0]);
     int64_t axis = MovedAxis(node.Int("axis", 0), rank);
     bool images =
         std::all_of(node.inputs.begin(), node.inputs.end(), [&](const std::string& i) { return IsImage(i, rank); });
     if (!images || axis < 0 || !PaysOff(node.inputs)) return false;
     std::vector<std::string> inputs;
-    for (const std::string& input : std::vector<std::string>(node.inputs)) inputs.push_back(Last(input, index));
+    for (const std::string& input : node.inputs) inputs.push_back(Last(input, index));
     Node moved = editor_.node(index);
     moved.Set("axis", axis);
     Put(index, std::move(moved), std::move(inputs));
@@ -373,7 +366,7 @@ class ChannelsLast {
   }
 
   bool ConvertSplit(size_t index) {
-    const Node node = editor_.node(index);
+    const Node& node = editor_.node(index);
     int64_t axis = MovedAxis(node.Int("axis", 0), RankOf(node.inputs[0]));
     if (axis < 0) return false;
     std::vector<std::string> inputs = node.inputs;
@@ -385,7 +378,7 @@ class ChannelsLast {
   }
 
   bool ConvertPool(size_t index) {
-    const Node node = editor_.node(index);
+    const Node& node = editor_.node(index);
     if (node.outputs.size() != 1 || !IsImage(node.inputs[0], RankOf(node.inputs[0]))) return false;
     bool average = node.op_type == "AveragePool";
     if (average && node.Int("ceil_mode", 0) != 0) return false;
@@ -395,7 +388,7 @@ class ChannelsLast {
   }
 
   bool ConvertMean(size_t index) {
-    const Node node = editor_.node(index);
+    const Node& node = editor_.node(index);
     size_t rank = RankOf(node.inputs[0]);
     bool keep = true;
     if (node.op_type == "ReduceMean") {
@@ -417,7 +410,7 @@ class ChannelsLast {
   }
 
   bool ConvertBatchNorm(size_t index) {
-    const Node node = editor_.node(index);
+    const Node& node = editor_.node(index);
     std::optional<ChannelAffine> affine = MatchBatchNorm(editor_, node);
     const SymbolicShape* shape = ShapeOf(node.inputs[0]);
     if (!affine || !SameDim((*shape)[1], Dim(static_cast<int64_t>(affine->factor.size())))) return false;
@@ -436,7 +429,7 @@ class ChannelsLast {
 
   // A transpose to channels-last is the value we have; one from channels-last gives us a form of its result.
   bool ConvertTranspose(size_t index) {
-    const Node node = editor_.node(index);
+    const Node& node = editor_.node(index);
     std::vector<int64_t> order = node.Ints("perm");
     if (!ShapeOf(node.inputs[0]) || order.size() != RankOf(node.inputs[0]) || order.size() < 3) return false;
     if (HasLast(node.inputs[0]) && order == ChannelsLastOrder(order.size())) {
@@ -455,7 +448,7 @@ class ChannelsLast {
 
   // [N, C, …] as [N, groups, C / groups, …], the two swapped, and back.
   bool ConvertShuffle(size_t index) {
-    const Node node = editor_.node(index);
+    const Node& node = editor_.node(index);
     const SymbolicShape* from = ShapeOf(node.inputs[0]);
     const SymbolicShape* split = ShapeOf(node.outputs[0]);
     if (!from || !split || split->size() != from->size() + 1 || from->size() > 5) return false;
@@ -489,18 +482,17 @@ class ChannelsLast {
   }
 
   GraphEditor editor_;
-  GraphFacts facts_;
+  const GraphFacts& facts_;
   std::unordered_map<std::string, std::string> last_;  // value to its channels-last form
   std::unordered_set<std::string> moved_;              // values that exist in that form only
 };
 
 }  // namespace
 
-bool MoveChannelsLast(Graph& graph, const FactsByName& known) {
-  bool any = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
-    return IsOneOf(node.op_type, {"Conv", "QuantizedConv", "ConvTranspose"});
-  });
-  return any && ChannelsLast(graph, known).Run();
+bool MoveChannelsLast(Graph& graph, GraphFacts& facts) {
+  if (!HasAny(graph, {"Conv", "QuantizedConv", "ConvTranspose"})) return false;
+  InferNew(graph, facts);
+  return ChannelsLast(graph, facts).Run();
 }
 
 }  // namespace ferry

@@ -1,5 +1,6 @@
 #include "passes/common_subexpressions.h"
 
+#include <algorithm>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -18,7 +19,7 @@ void AppendBytes(std::string& key, const T* values, size_t count) {
   key.append(reinterpret_cast<const char*>(values), count * sizeof(T));
 }
 
-void AppendText(std::string& key, const std::string& text) {
+void AppendText(std::string& key, std::string_view text) {
   size_t size = text.size();
   AppendBytes(key, &size, 1);
   key += text;
@@ -35,9 +36,9 @@ bool AppendAttribute(std::string& key, const Attribute& attribute) {
   } else if (auto* text = std::get_if<std::string>(&attribute.held)) {
     AppendText(key, *text);
   } else if (auto* numbers = std::get_if<std::vector<float>>(&attribute.held)) {
-    AppendText(key, std::string(reinterpret_cast<const char*>(numbers->data()), numbers->size() * sizeof(float)));
+    AppendText(key, {reinterpret_cast<const char*>(numbers->data()), numbers->size() * sizeof(float)});
   } else if (auto* integers = std::get_if<std::vector<int64_t>>(&attribute.held)) {
-    AppendText(key, std::string(reinterpret_cast<const char*>(integers->data()), integers->size() * sizeof(int64_t)));
+    AppendText(key, {reinterpret_cast<const char*>(integers->data()), integers->size() * sizeof(int64_t)});
   } else if (auto* texts = std::get_if<std::vector<std::string>>(&attribute.held)) {
     for (const std::string& one : *texts) AppendText(key, one);
   } else {
@@ -59,29 +60,29 @@ class Sharing {
 
  private:
   void Share(size_t index) {
-    Node node = editor_.node(index);
-    bool renamed = false;
-    for (std::string& input : node.inputs)
-      if (auto same = same_as_.find(input); same != same_as_.end()) {
-        input = same->second;
-        renamed = true;
-      }
+    ReadSame(index);
+    const Node& node = editor_.node(index);
     std::optional<std::string> key = KeyOf(node);
-    auto first = key ? made_.emplace(*key, index).first : made_.end();
-    if (first == made_.end() || first->second == index) {
-      if (renamed) editor_.Replace(index, std::move(node));
-      return;
-    }
+    auto first = key ? made_.emplace(std::move(*key), index).first : made_.end();
+    if (first == made_.end() || first->second == index) return;
     const Node& earlier = editor_.node(first->second);
     for (size_t i = 0; i < node.outputs.size(); ++i)
       if (!node.outputs[i].empty()) same_as_[node.outputs[i]] = earlier.outputs[i];
     // Bodies capture by name: where one may read the value, the node stays and shares only what follows it.
     for (const std::string& output : node.outputs)
-      if (is_output_.count(output) || editor_.Uses(output) > editor_.Readers(output).size()) {
-        if (renamed) editor_.Replace(index, std::move(node));
-        return;
-      }
+      if (is_output_.count(output) || editor_.Uses(output) > editor_.Readers(output).size()) return;
     editor_.Remove(index);
+  }
+
+  // Lets a node read the earlier ones of values that are the same.
+  void ReadSame(size_t index) {
+    auto is_same = [&](const std::string& input) { return same_as_.count(input) > 0; };
+    const std::vector<std::string>& inputs = editor_.node(index).inputs;
+    if (same_as_.empty() || std::none_of(inputs.begin(), inputs.end(), is_same)) return;
+    Node node = editor_.node(index);
+    for (std::string& input : node.inputs)
+      if (auto same = same_as_.find(input); same != same_as_.end()) input = same->second;
+    editor_.Replace(index, std::move(node));
   }
 
   // What a node computes; nothing when it must not be shared.
@@ -92,7 +93,7 @@ class Sharing {
     if (node.op_type == "QuantizeLinear" || node.op_type == "DequantizeLinear") return std::nullopt;
     std::string key;
     AppendText(key, node.op_type);
-    AppendText(key, std::string(CanonicalDomain(node.domain)));
+    AppendText(key, CanonicalDomain(node.domain));
     for (const std::string& input : node.inputs) AppendInput(key, input);
     // Outputs that are left out change what is computed.
     for (const std::string& output : node.outputs) key += output.empty() ? '-' : '+';

@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "graph/editor.h"
+#include "passes/match.h"
 
 namespace ferry {
 namespace {
-
-bool IsStandard(const Node& node, std::string_view op) {
-  return node.op_type == op && CanonicalDomain(node.domain).empty();
-}
 
 // The pads of all axes, begins then ends, when they are constants, none is negative and what is added is zero.
 std::optional<std::vector<int64_t>> ZeroPads(const GraphEditor& editor, const Node& pad, size_t rank) {
@@ -75,6 +71,7 @@ void Fold(GraphEditor& editor, size_t index) {
 }  // namespace
 
 bool FoldPad(Graph& graph) {
+  if (!HasAny(graph, {"Pad"})) return false;
   GraphEditor editor(graph);
   for (size_t i = 0, count = editor.size(); i < count; ++i)
     if (!editor.removed(i)) Fold(editor, i);

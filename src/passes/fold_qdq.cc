@@ -472,10 +472,7 @@ class Folding {
 }  // namespace
 
 bool FoldQdq(Graph& graph, const GraphFacts& facts) {
-  bool any = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
-    return IsOneOf(node, {"DequantizeLinear", "QLinearConv", "QLinearMatMul"});
-  });
-  return any && Folding(graph, facts).Run();
+  return HasAny(graph, {"DequantizeLinear", "QLinearConv", "QLinearMatMul"}) && Folding(graph, facts).Run();
 }
 
 }  // namespace ferry

@@ -163,6 +163,8 @@ class Fusion {
 
 }  // namespace
 
-bool FuseActivation(Graph& graph, const GraphFacts& facts) { return Fusion(graph, facts).Run(); }
+bool FuseActivation(Graph& graph, const GraphFacts& facts) {
+  return HasAny(graph, {"Sigmoid", "Erf", "Tanh", "Clip"}) && Fusion(graph, facts).Run();
+}
 
 }  // namespace ferry

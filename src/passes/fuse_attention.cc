@@ -214,6 +214,8 @@ class Fusion {
 
 }  // namespace
 
-bool FuseAttention(Graph& graph, const GraphFacts& facts) { return Fusion(graph, facts).Run(); }
+bool FuseAttention(Graph& graph, const GraphFacts& facts) {
+  return HasAny(graph, {"Softmax"}) && Fusion(graph, facts).Run();
+}
 
 }  // namespace ferry

@@ -6,17 +6,14 @@
 #include "ops/infer_graph.h"
 #include "ops/support/fused.h"
 #include "passes/activation_pattern.h"
+#include "passes/match.h"
 
 namespace ferry {
 namespace {
 
 class Fusion {
  public:
-  Fusion(Graph& graph, const FactsByName& known) : editor_(graph) {
-    InferOptions options;
-    options.on_error = [](const Node&, const Error&) {};
-    facts_ = InferGraph(graph, known, options);
-  }
+  Fusion(Graph& graph, const GraphFacts& facts) : editor_(graph), facts_(facts) {}
 
   bool Run() {
     for (size_t i = 0, count = editor_.size(); i < count; ++i) {
@@ -33,7 +30,9 @@ class Fusion {
 
  private:
   void FuseConv(size_t index) {
-    Node fused = editor_.node(index);
+    const Node& conv = editor_.node(index);
+    if (editor_.Readers(conv.outputs[0]).empty()) return;
+    Node fused = conv;
     if (fused.inputs.size() < 4) fused.inputs.resize(4);
     std::vector<size_t> taken;
     TakeResidual(fused, taken);
@@ -53,14 +52,15 @@ class Fusion {
 
   // Batch normalisation in front of a convolution that reads every pixel once.
   void TakeScaling(size_t index) {
-    Node conv = editor_.node(index);
-    const int maker = editor_.Producer(conv.inputs[0]);
-    if (maker < 0 || !IsPointwise(conv) || conv.HasInput(4) || editor_.OnlyReader(conv.inputs[0]) < 0) return;
-    const Node affine = editor_.node(static_cast<size_t>(maker));
+    const Node& plain = editor_.node(index);
+    const int maker = editor_.Producer(plain.inputs[0]);
+    if (maker < 0 || !IsPointwise(plain) || plain.HasInput(4) || editor_.OnlyReader(plain.inputs[0]) < 0) return;
+    const Node& affine = editor_.node(static_cast<size_t>(maker));
     if (affine.op_type != "ImageAffine" || affine.domain != kInternalDomain || affine.inputs.size() != 3) return;
     for (size_t i : {1, 2})
       if (const Tensor* constant = editor_.Constant(affine.inputs[i]); !constant || constant->rank() != 1) return;
-    if (std::count(conv.inputs.begin(), conv.inputs.end(), conv.inputs[0]) != 1) return;
+    if (std::count(plain.inputs.begin(), plain.inputs.end(), plain.inputs[0]) != 1) return;
+    Node conv = plain;
     const Activation before = ActivationOf(affine);
     conv.Set("before", std::vector<float>{static_cast<float>(before.kind), before.alpha, before.beta});
     conv.inputs.resize(std::max<size_t>(6, conv.inputs.size()));
@@ -122,16 +122,15 @@ class Fusion {
   }
 
   GraphEditor editor_;
-  GraphFacts facts_;
+  const GraphFacts& facts_;
 };
 
 }  // namespace
 
-bool FuseConv(Graph& graph, const FactsByName& known) {
-  bool any = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
-    return node.op_type == "ImageConv" || node.op_type == "ImageConvTranspose";
-  });
-  return any && Fusion(graph, known).Run();
+bool FuseConv(Graph& graph, GraphFacts& facts) {
+  if (!HasAny(graph, {"ImageConv", "ImageConvTranspose"})) return false;
+  InferNew(graph, facts);
+  return Fusion(graph, facts).Run();
 }
 
 }  // namespace ferry

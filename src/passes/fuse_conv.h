@@ -6,7 +6,7 @@
 
 namespace ferry {
 
-// `known` says what is known of inputs and of values from outside.
-bool FuseConv(Graph& graph, const FactsByName& known = {});
+// What is known of the graph's values, those from outside included, may lack the newest: it is added.
+bool FuseConv(Graph& graph, GraphFacts& facts);
 
 }  // namespace ferry

@@ -97,9 +97,7 @@ class Fusion {
 }  // namespace
 
 bool FuseDynamicMatMul(Graph& graph, const GraphFacts& facts) {
-  bool any = std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                         [](const Node& node) { return IsStandard(node, "MatMulInteger"); });
-  return any && Fusion(graph, facts).Run();
+  return HasAny(graph, {"MatMulInteger"}) && Fusion(graph, facts).Run();
 }
 
 }  // namespace ferry

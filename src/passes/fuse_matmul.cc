@@ -224,24 +224,12 @@ class Fusion {
   std::string view_output_;
 };
 
-// Are there sums beside products of which nothing is known, as those of images that were turned since?
-bool AreOld(const GraphFacts& facts, const Graph& graph) {
-  bool product = false, unknown = false;
-  for (const Node& node : graph.nodes) {
-    product |= node.op_type == "FusedMatMul" || IsStandard(node, "MatMul");
-    unknown |= IsStandard(node, "Add") && !facts.Find(node.outputs[0]);
-  }
-  return product && unknown;
-}
-
 }  // namespace
 
-bool FuseMatMul(Graph& graph, const GraphFacts& facts, const FactsByName& known) {
-  if (!AreOld(facts, graph)) return Fusion(graph, facts).Run();
-  InferOptions options;
-  options.on_error = [](const Node&, const Error&) {};
-  const GraphFacts now = InferGraph(graph, known, options);
-  return Fusion(graph, now).Run();
+bool FuseMatMul(Graph& graph, GraphFacts& facts) {
+  if (!HasAny(graph, {"MatMul", "Gemm", "FusedMatMul"})) return false;
+  InferNew(graph, facts);
+  return Fusion(graph, facts).Run();
 }
 
 }  // namespace ferry

@@ -7,7 +7,7 @@
 
 namespace ferry {
 
-// `facts` may be from before the images were turned; `known` is what is given of the graph's inputs.
-bool FuseMatMul(Graph& graph, const GraphFacts& facts, const FactsByName& known);
+// What is known of the graph's values may lack the newest: it is added.
+bool FuseMatMul(Graph& graph, GraphFacts& facts);
 
 }  // namespace ferry

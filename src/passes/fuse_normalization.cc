@@ -132,6 +132,8 @@ class Fusion {
 
 }  // namespace
 
-bool FuseNormalization(Graph& graph, const GraphFacts& facts) { return Fusion(graph, facts).Run(); }
+bool FuseNormalization(Graph& graph, const GraphFacts& facts) {
+  return HasAny(graph, {"Sqrt"}) && Fusion(graph, facts).Run();
+}
 
 }  // namespace ferry

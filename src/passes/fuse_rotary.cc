@@ -193,6 +193,8 @@ class Fusion {
 
 }  // namespace
 
-bool FuseRotary(Graph& graph, const GraphFacts& facts) { return Fusion(graph, facts).Run(); }
+bool FuseRotary(Graph& graph, const GraphFacts& facts) {
+  return HasAny(graph, {"Concat"}) && HasAny(graph, {"Neg", "Sub"}) && Fusion(graph, facts).Run();
+}
 
 }  // namespace ferry

@@ -13,11 +13,7 @@ bool IsShuffle(const Node& node) { return node.op_type == "ImageShuffle" && node
 
 class Fusion {
  public:
-  Fusion(Graph& graph, const FactsByName& known) : editor_(graph) {
-    InferOptions options;
-    options.on_error = [](const Node&, const Error&) {};
-    facts_ = InferGraph(graph, known, options);
-  }
+  Fusion(Graph& graph, const GraphFacts& facts) : editor_(graph), facts_(facts) {}
 
   bool Run() {
     for (size_t i = 0, count = editor_.size(); i < count; ++i)
@@ -73,13 +69,15 @@ class Fusion {
   }
 
   GraphEditor editor_;
-  GraphFacts facts_;
+  const GraphFacts& facts_;
 };
 
 }  // namespace
 
-bool FuseShuffle(Graph& graph, const FactsByName& known) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), IsShuffle) && Fusion(graph, known).Run();
+bool FuseShuffle(Graph& graph, GraphFacts& facts) {
+  if (!HasAny(graph, {"ImageShuffle"})) return false;
+  InferNew(graph, facts);
+  return Fusion(graph, facts).Run();
 }
 
 }  // namespace ferry

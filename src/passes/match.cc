@@ -4,6 +4,12 @@
 
 namespace ferry {
 
+bool HasAny(const Graph& graph, std::initializer_list<std::string_view> ops) {
+  for (const Node& node : graph.nodes)
+    if (std::find(ops.begin(), ops.end(), node.op_type) != ops.end()) return true;
+  return false;
+}
+
 const Node* MadeBy(const GraphEditor& editor, const std::string& value, std::string_view op) {
   int index = editor.Producer(value);
   if (index < 0 || !IsStandard(editor.node(static_cast<size_t>(index)), op)) return nullptr;

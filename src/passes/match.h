@@ -13,6 +13,9 @@ inline bool IsStandard(const Node& node, std::string_view op) {
   return node.op_type == op && CanonicalDomain(node.domain).empty();
 }
 
+// Has the graph a node of one of these operators? Asked before an editor is made: most passes find nothing to do.
+bool HasAny(const Graph& graph, std::initializer_list<std::string_view> ops);
+
 // The node that makes a value when it is of this kind, else null.
 const Node* MadeBy(const GraphEditor& editor, const std::string& value, std::string_view op);
 // The same when nothing else needs the value.

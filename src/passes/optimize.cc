@@ -48,7 +48,7 @@ InferOptions Tolerant() {
 
 enum class Stage { kOnce, kForShapes };
 
-void Fuse(Graph& graph, const GraphFacts& facts, const FactsByName& known, Stage stage) {
+void Fuse(Graph& graph, GraphFacts& facts, Stage stage) {
   CancelTransposes(graph, facts);
   FoldQdq(graph, facts);
   FuseDynamicMatMul(graph, facts);
@@ -62,30 +62,34 @@ void Fuse(Graph& graph, const GraphFacts& facts, const FactsByName& known, Stage
     FoldBatchNorm(graph);
     FoldScaling(graph);
   }
-  MoveChannelsLast(graph, known);
-  FuseConv(graph, known);
-  FuseShuffle(graph, known);
-  FuseMatMul(graph, facts, known);
+  MoveChannelsLast(graph, facts);
+  FuseConv(graph, facts);
+  FuseShuffle(graph, facts);
+  FuseMatMul(graph, facts);
+  if (stage == Stage::kForShapes) InferNew(graph, facts);  // programs are built with them
 }
 
-void FuseBodies(Graph& graph, const FactsByName& around, const GraphFacts& facts, Stage stage) {
+void FuseBodies(Graph& graph, const FactsByName& around, GraphFacts& facts, Stage stage) {
   ForEachBody(graph, [&](Graph& body) {
-    auto inferred = facts.bodies.find(&body);
     GraphFacts inside;
-    if (inferred != facts.bodies.end()) inside.values = inferred->second;
-    FactsByName known;
-    for (const ValueInfo& input : body.inputs)
-      if (const ValueFacts* found = inside.Find(input.name)) known[input.name] = *found;
+    auto inferred = facts.bodies.find(&body);
+    const bool is_known = inferred != facts.bodies.end();
+    if (is_known) {
+      inside.values = std::move(inferred->second);
+      InferNew(body, inside);
+    }
     for (const std::string& name : CapturedNames(body))
-      if (auto found = around.find(name); found != around.end()) inside.values[name] = known[name] = found->second;
-    Fuse(body, inside, known, stage);
+      if (auto found = around.find(name); found != around.end()) inside.values[name] = found->second;
+    Fuse(body, inside, stage);
     FuseBodies(body, inside.values, facts, stage);
+    if (is_known) facts.bodies[&body] = std::move(inside.values);
   });
 }
 
-void FuseEverywhere(Graph& graph, const FactsByName& inputs, const GraphFacts& facts, Stage stage) {
-  // Passes keep the names of the values they leave, so what is found here stays true for all of them.
-  Fuse(graph, facts, inputs, stage);
+// Passes keep the names of the values they leave, so what is known stays true for all of them; what they add to the
+// graph they add to the facts.
+void FuseEverywhere(Graph& graph, GraphFacts& facts, Stage stage) {
+  Fuse(graph, facts, stage);
   FuseBodies(graph, facts.values, facts, stage);
 }
 
@@ -103,7 +107,8 @@ bool HasPlainConv(const Graph& graph) {
 void Optimize(Graph& graph) {
   ShareConstants(graph);
   FoldEverywhere(graph);
-  FuseEverywhere(graph, {}, InferGraph(graph, {}, Tolerant()), Stage::kOnce);
+  GraphFacts facts = InferGraph(graph, {}, Tolerant());
+  FuseEverywhere(graph, facts, Stage::kOnce);
 }
 
 std::shared_ptr<Graph> Specialize(const Graph& graph, const FactsByName& inputs, GraphFacts& facts) {
@@ -120,8 +125,7 @@ std::shared_ptr<Graph> Specialize(const Graph& graph, const FactsByName& inputs,
     FoldKnown(*special, facts);
   } while (InlineBranches(*special, facts));
   ShareConstants(*special);
-  FuseEverywhere(*special, inputs, InferGraph(*special, inputs, options), Stage::kForShapes);
-  facts = InferGraph(*special, inputs, options);
+  FuseEverywhere(*special, facts, Stage::kForShapes);
   return special;
 }
 

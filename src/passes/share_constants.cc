@@ -7,11 +7,19 @@
 namespace ferry {
 namespace {
 
-using Constants = std::unordered_map<std::string, const StoredTensor*>;
+using Constants = std::unordered_map<std::string_view, const StoredTensor*>;
 
 bool Share(Graph& graph, const Constants& outer);
 
-bool ShareWithBodies(Graph& graph, Constants visible) {
+bool HasBodies(const Graph& graph) {
+  bool found = false;
+  for (const Node& node : graph.nodes) ForEachSubgraph(node, [&](const Graph&) { found = true; });
+  return found;
+}
+
+bool ShareWithBodies(Graph& graph, const Constants& outer) {
+  if (!HasBodies(graph)) return false;
+  Constants visible = outer;
   for (const StoredTensor& initializer : graph.initializers) visible[initializer.name] = &initializer;
   for (const ValueInfo& input : graph.inputs) visible.erase(input.name);
   for (const Node& node : graph.nodes)

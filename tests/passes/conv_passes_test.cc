@@ -39,6 +39,15 @@ std::vector<std::string> Operators(const Graph& graph) {
   return names;
 }
 
+bool MoveChannelsLast(Graph& graph) {
+  GraphFacts facts;
+  return ferry::MoveChannelsLast(graph, facts);
+}
+bool FuseConv(Graph& graph) {
+  GraphFacts facts;
+  return ferry::FuseConv(graph, facts);
+}
+
 using Names = std::vector<std::string>;
 const std::vector<int64_t> kOnePixel{1, 1, 1, 1};
 

@@ -1,7 +1,8 @@
 #include "passes/fold_batch_norm.h"
 
-#include "graph/editor.h"
 #include "passes/batch_norm_pattern.h"
+#include "passes/match.h"
+#include "tensor/scale.h"
 #include "tensor/scratch.h"
 
 namespace ferry {
@@ -23,7 +24,7 @@ Tensor Scaled(const Tensor& weight, size_t axis, const std::vector<double>& fact
   for (int64_t begin = 0; begin < weight.size(); begin += inner) {
     const float* from = weight.Data<float>() + begin;
     double scale = factor[static_cast<size_t>(begin / inner % channels)];
-    for (size_t i = 0; i < run.size(); ++i) run[i] = static_cast<float>(static_cast<double>(from[i]) * scale);
+    ScaleFloats(from, run.size(), scale, run.data());
     scaled.Append(run.data(), run.size() * sizeof(float));
   }
   return scaled.Finish();
@@ -79,6 +80,7 @@ bool Fold(GraphEditor& editor, size_t index, bool keep_names) {
 }  // namespace
 
 bool FoldBatchNorm(Graph& graph, bool keep_names) {
+  if (!HasAny(graph, {"BatchNormalization"})) return false;
   GraphEditor editor(graph);
   for (size_t i = 0, count = editor.size(); i < count; ++i)
     if (!editor.removed(i)) Fold(editor, i, keep_names);

@@ -1,6 +1,8 @@
 #include "passes/fold_scaling.h"
 
+#include "base/pages.h"
 #include "passes/match.h"
+#include "tensor/scale.h"
 
 namespace ferry {
 namespace {
@@ -89,12 +91,11 @@ class Folding {
   static Tensor Scaled(const Tensor& tensor, size_t axis, const Scaling& scaling) {
     Tensor scaled(DType::kFloat, tensor.shape());
     int64_t inner = tensor.shape().CountBetween(axis + 1, tensor.rank()), channels = tensor.dim(axis);
-    const float* from = tensor.Data<float>();
     float* to = scaled.MutableData<float>();
-    for (int64_t run = 0; run * inner < tensor.size(); ++run) {
-      double scale = scaling.scale[static_cast<size_t>(run % channels)];
-      for (int64_t i = run * inner; i < (run + 1) * inner; ++i) to[i] = static_cast<float>(from[i] * scale);
-    }
+    TakePages(to, scaled.bytes());
+    for (int64_t begin = 0; begin < tensor.size(); begin += inner)
+      ScaleFloats(tensor.Data<float>() + begin, static_cast<size_t>(inner),
+                  scaling.scale[static_cast<size_t>(begin / inner % channels)], to + begin);
     return scaled;
   }
 
@@ -111,6 +112,8 @@ class Folding {
 
 }  // namespace
 
-bool FoldScaling(Graph& graph) { return Folding(graph).Run(); }
+bool FoldScaling(Graph& graph) {
+  return HasAny(graph, {"Conv", "ConvTranspose"}) && HasAny(graph, {"Mul", "Add"}) && Folding(graph).Run();
+}
 
 }  // namespace ferry

@@ -15,24 +15,27 @@ namespace {
 struct Trial {
   explicit Trial(std::mt19937& random) {
     rows = 1 + random() % (random() % 3 == 0 ? 230 : 30);
-    depth = 1 + random() % (random() % 10 == 0 ? 1500 : 70), columns = 1 + random() % 100;
+    depth = 1 + random() % (random() % 12 == 0 ? 1500 : 90), columns = 1 + random() % (random() % 2 ? 200 : 70);
     flip = random() % 2 ? kSignFlip : uint8_t{0};
-    bool extreme = random() % 4 == 0;  // the products that saturate where they are added in 16 bits
     is_signed = BestInt8Kernels().takes_signed && random() % 2;
+    // Products that saturate where two of them are added in 16 bits, and those of which four just do not.
+    const bool extreme = random() % 4 == 0, lowest = random() % 2;
+    const uint32_t edge = is_signed ? (random() % 2 ? 160 : 96) : 64, level = random() % 2 ? 255 : edge;
     // Most numbers lie near the zero point; how many do not is different from trial to trial.
     const uint32_t outliers = random() % 3 == 0 ? 1 + random() % 200 : 0;
+    const uint32_t reach = random() % 2 ? 128 : 64;
     std::vector<uint8_t> a(static_cast<size_t>(rows * depth));
     for (uint8_t& value : a) {
-      value = static_cast<uint8_t>(extreme ? 255 ^ flip : random());
+      value = static_cast<uint8_t>(extreme ? level ^ flip : random());
       if (outliers && random() % 1000 > outliers)
-        value = static_cast<uint8_t>((is_signed ? 96 + random() % 64 : random() % 128) ^ flip);
+        value = static_cast<uint8_t>((is_signed ? 96 + random() % 64 : random() % reach) ^ flip);
     }
     if (random() % 2) FlattenStretches(random, a);
     packed.resize(static_cast<size_t>(PackedInt8Size(depth, columns)));
     std::vector<int8_t> b(static_cast<size_t>(depth * columns));
     for (int64_t k = 0; k < depth; ++k)
       for (int64_t n = 0; n < columns; ++n) {
-        auto weight = static_cast<int8_t>(extreme ? 127 : random());
+        auto weight = static_cast<int8_t>(extreme ? (lowest ? -128 : 127) : random());
         packed[static_cast<size_t>(PackedInt8Index(depth, k, n))] = b[static_cast<size_t>(k * columns + n)] = weight;
       }
     const Int8Kernels& kernels = BestInt8Kernels();

@@ -10,8 +10,9 @@
 // products are added in 16 bits that saturate: 255 · 127 twice is too much. It is not for most pairs of numbers that
 // are met, because most lie near the zero point. So the rows of each tile are looked through once, for all columns:
 // four depths in which no pair of any row could saturate, whatever the weights, take the short way; the others are
-// widened. Where these are many, all are widened beforehand, which takes fewer instructions than on the way. Rows near
-// 0 are unsigned bytes, those around 128 signed ones, with weights that are moved up by 128.
+// widened. Where these are many, all are widened beforehand, which takes fewer instructions than on the way. Eight
+// depths whose pairs can even be added to each other in 16 bits take five instructions for 64 products. Rows near 0 are
+// unsigned bytes, those around 128 signed ones, with weights that are moved up by 128.
 namespace ferry::FERRY_ISA {
 namespace {
 
@@ -20,17 +21,29 @@ constexpr int kRows = kBytesTileRows;
 constexpr int64_t kWidth = ferry::kInt8PanelWidth;
 // A panel's part of this depth is half of the first-level cache, and its units are counted by a byte.
 constexpr int64_t kChunkDepth = 1024, kChunkUnits = kChunkDepth / kBytesUnit;
+// Finding doubles takes as long as fewer columns gain by them.
+constexpr int64_t kDoublesColumns = 128, kDoublesUnits = 16;
 // Room for the units of all tiles of a block of rows.
 constexpr int64_t kListBytes = 40 << 10, kMostChunks = kListBytes / kChunkUnits + kBlockRows / kRows;
 
-// The units of a chunk of tile after tile: `safe` ones first in every list. Signed rows add `terms` to their sums.
+// How many units of a list are doubles (of which the first is named), and how many of the others are safe.
+struct Sorted {
+  uint16_t doubles, safe;
+};
+
+// The units of a chunk of tile after tile: doubles first in every list, then safe ones, then the others. Signed rows
+// add `terms` to their sums.
 struct Units {
   const uint8_t* list;
-  const uint16_t* safe;
+  const Sorted* sorted;
   const int32_t* terms;
   int64_t all, list_stride, chunks;
+  bool wants_doubles;
 
-  HWY_INLINE void Next() { list += list_stride, safe += chunks, terms += chunks * kRows; }
+  HWY_INLINE void Next() { list += list_stride, sorted += chunks, terms += chunks * kRows; }
+  const uint8_t* safe() const { return list + sorted->doubles; }
+  const uint8_t* others() const { return safe() + sorted->safe; }
+  const uint8_t* end() const { return list + all - sorted->doubles; }
 };
 
 HWY_INLINE __m256i Spread(const uint8_t* four) {
@@ -50,7 +63,12 @@ HWY_INLINE void LoadWeights(const void* b, int64_t unit, __m256i (&columns)[2]) 
   }
 }
 
-template <int kTileRows, bool kSigned>
+template <bool kSigned>
+HWY_INLINE __m256i MultiplyPairs(__m256i a, __m256i columns) {
+  return kSigned ? _mm256_maddubs_epi16(columns, a) : _mm256_maddubs_epi16(a, columns);
+}
+
+template <int kTileRows, bool kSigned, bool kDoubles>
 HWY_NOINLINE void RunSafe(ByteTile tile, Units units, int64_t tiles) {
   const __m256i ones = _mm256_set1_epi16(1);
   const int64_t stride = tile.a_stride;
@@ -62,15 +80,29 @@ HWY_NOINLINE void RunSafe(ByteTile tile, Units units, int64_t tiles) {
         if (tile.adds) sums[i][v] = _mm256_add_epi32(sums[i][v], LoadBytes(tile.sums + i * tile.sums_stride + 8 * v));
       }
     }
-    for (const uint8_t *unit = units.list, *end = unit + *units.safe; unit < end; ++unit) {
+    for (const uint8_t *both = units.list, *end = units.safe(); kDoubles && both < end; ++both) {
+      __m256i columns[2], more[2];
+      LoadWeights<kSigned>(tile.b, *both, columns);
+      LoadWeights<kSigned>(tile.b, *both + 1, more);
+      const uint8_t* HWY_RESTRICT a = tile.a + *both * kBytesUnit;
+      HWY_UNROLL(4) for (int i = 0; i < kTileRows; ++i) {
+        const __m256i four = Spread(a + i * stride), next = Spread(a + i * stride + kBytesUnit);
+        HWY_UNROLL(2) for (int v = 0; v < 2; ++v) {
+          const __m256i pairs =
+              _mm256_add_epi16(MultiplyPairs<kSigned>(four, columns[v]), MultiplyPairs<kSigned>(next, more[v]));
+          sums[i][v] = _mm256_add_epi32(sums[i][v], _mm256_madd_epi16(pairs, ones));
+        }
+      }
+    }
+    const uint8_t* unit = kDoubles ? units.safe() : units.list;
+    for (const uint8_t* const end = unit + units.sorted->safe; unit < end; ++unit) {
       __m256i columns[2];
       LoadWeights<kSigned>(tile.b, *unit, columns);
       const uint8_t* HWY_RESTRICT a = tile.a + *unit * kBytesUnit;
       HWY_UNROLL(4) for (int i = 0; i < kTileRows; ++i) {
         const __m256i four = Spread(a + i * stride);
         HWY_UNROLL(2) for (int v = 0; v < 2; ++v) {
-          const __m256i pairs =
-              kSigned ? _mm256_maddubs_epi16(columns[v], four) : _mm256_maddubs_epi16(four, columns[v]);
+          const __m256i pairs = MultiplyPairs<kSigned>(four, columns[v]);
           sums[i][v] = _mm256_add_epi32(sums[i][v], _mm256_madd_epi16(pairs, ones));
         }
       }
@@ -100,12 +132,12 @@ template <int kTileRows, bool kSigned>
 HWY_NOINLINE void RunUnsafe(ByteTile tile, Units units, int64_t tiles) {
   const int64_t stride = tile.a_stride;
   for (; tiles > 0; --tiles, units.Next(), tile.a += kTileRows * stride, tile.sums += kTileRows * tile.sums_stride) {
-    if (*units.safe == units.all) continue;
+    if (units.others() == units.end()) continue;
     __m256i sums[kTileRows][2];
     HWY_UNROLL(4) for (int i = 0; i < kTileRows; ++i) {
       HWY_UNROLL(2) for (int v = 0; v < 2; ++v) sums[i][v] = LoadBytes(tile.sums + i * tile.sums_stride + 8 * v);
     }
-    for (const uint8_t *unit = units.list + *units.safe, *end = units.list + units.all; unit < end; ++unit) {
+    for (const uint8_t *unit = units.others(), *end = units.end(); unit < end; ++unit) {
       __m256i columns[2], wide[2][2];
       LoadWeights<kSigned>(tile.b, *unit, columns);
       HWY_UNROLL(2) for (int v = 0; v < 2; ++v) WidenBytes<!kSigned>(columns[v], wide[v]);
@@ -131,73 +163,95 @@ HWY_NOINLINE void RunUnsafe(ByteTile tile, Units units, int64_t tiles) {
 template <bool kSigned>
 void RunRows(int64_t rows, ByteTile tile, Units units) {
   const int64_t tiles = rows / kRows;
-  RunSafe<kRows, kSigned>(tile, units, tiles);
+  (units.wants_doubles ? RunSafe<kRows, kSigned, true> : RunSafe<kRows, kSigned, false>)(tile, units, tiles);
   RunUnsafe<kRows, kSigned>(tile, units, tiles);
-  units.list += tiles * units.list_stride, units.safe += tiles * units.chunks;
+  units.list += tiles * units.list_stride, units.sorted += tiles * units.chunks;
   units.terms += tiles * units.chunks * kRows;
   for (int64_t row = tiles * kRows; row < rows; ++row, ++units.terms) {
     ByteTile last = tile;
     last.a += row * tile.a_stride;
     last.sums += row * tile.sums_stride;
-    RunSafe<1, kSigned>(last, units, 1);
+    RunSafe<1, kSigned, true>(last, units, 1);
     RunUnsafe<1, kSigned>(last, units, 1);
   }
 }
 
-// Where the pairs of eight units have to be watched: the largest sums of one sign. `added` collects the bytes.
-template <bool kSigned>
-HWY_INLINE __m256i PairSums(__m256i bytes, __m256i& added) {
+// What is known of eight units of some rows: the largest sums of one sign of their pairs, and of the pairs of two units
+// that lie side by side.
+template <bool kDoubles>
+struct Largest {
+  __m256i pairs, doubles;
+
+  HWY_INLINE void Take(__m256i sums) {
+    pairs = _mm256_max_epi16(pairs, sums);
+    if constexpr (kDoubles)
+      doubles = _mm256_max_epi16(doubles, _mm256_add_epi16(sums, _mm256_shuffle_epi32(sums, 0xB1)));
+  }
+};
+
+// `added` collects the bytes of signed rows.
+template <bool kSigned, bool kDoubles>
+HWY_INLINE void TakePairs(__m256i bytes, Largest<kDoubles>& largest, __m256i& added) {
   const __m256i ones = _mm256_set1_epi8(1);
-  if constexpr (!kSigned) return _mm256_maddubs_epi16(bytes, ones);
+  if constexpr (!kSigned) return largest.Take(_mm256_maddubs_epi16(bytes, ones));
   const __m256i above = _mm256_max_epi8(bytes, _mm256_setzero_si256());
   const __m256i up = _mm256_maddubs_epi16(above, ones),
                 down = _mm256_maddubs_epi16(_mm256_sub_epi8(above, bytes), ones);
   added = _mm256_add_epi32(added, _mm256_madd_epi16(_mm256_sub_epi16(up, down), _mm256_set1_epi16(1)));
-  return _mm256_max_epi16(up, down);
+  largest.Take(up);
+  largest.Take(down);
 }
 
-// Sorts the units [0, all) of some rows into `list` and says how many are safe. A signed row's term is its sum, taken
-// off 128 times.
-template <bool kSigned>
-int64_t SortUnits(const uint8_t* a, int64_t stride, int64_t rows, int64_t all, uint8_t* list, int32_t* terms) {
+// Appends the numbers of the bits of a byte, counted from `first` on. What is written too much is written over.
+HWY_INLINE void Append(int bits, int64_t first, uint8_t* list, int64_t& count) {
+  const uint64_t numbers = kSetBits.of[bits] + 0x0101010101010101 * static_cast<uint64_t>(first);
+  __builtin_memcpy(list + count, &numbers, sizeof numbers);
+  count += __builtin_popcount(static_cast<unsigned>(bits));
+}
+
+// Sorts the units [0, all) of some rows into `list`. A signed row's term is its sum, taken off 128 times.
+template <bool kSigned, bool kDoubles>
+Sorted SortUnits(const uint8_t* a, int64_t stride, int64_t rows, int64_t all, uint8_t* list, int32_t* terms) {
   // Weights are in [-128, 127], or in [0, 255] when the rows are signed.
   const __m256i most = _mm256_set1_epi16(kSigned ? 128 : 256), zero = _mm256_setzero_si256();
   HWY_ALIGN static constexpr int32_t kMask[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
-  uint8_t others[kChunkUnits];
-  int64_t safe = 0, unsafe = 0;
+  uint8_t waiting[kChunkUnits + sizeof(uint64_t)], others[kChunkUnits + sizeof(uint64_t)];
+  uint8_t* const singles = kDoubles ? waiting : list;
+  int64_t doubles = 0, safe = 0, unsafe = 0;
   __m256i added[kRows] = {zero, zero, zero, zero};
+  auto fitting = [&](__m256i sums, __m256i mask) {
+    const __m256i fits = _mm256_cmpeq_epi32(_mm256_cmpgt_epi16(sums, most), zero);
+    return _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_and_si256(fits, mask)));
+  };
   for (int64_t first = 0; first < all; first += 8) {
     const int64_t count = all - first < 8 ? all - first : 8;
     const __m256i mask = LoadBytes(kMask + 8 - count);
-    const uint64_t numbers = 0x0706050403020100 + 0x0101010101010101 * static_cast<uint64_t>(first);
-    __m256i largest = zero;
+    Largest<kDoubles> largest{zero, zero};
     for (int64_t i = 0; i < rows; ++i) {
       const auto* from = reinterpret_cast<const int*>(a + i * stride + first * kBytesUnit);
-      largest = _mm256_max_epi16(largest, PairSums<kSigned>(_mm256_maskload_epi32(from, mask), added[i]));
+      TakePairs<kSigned>(_mm256_maskload_epi32(from, mask), largest, added[i]);
     }
-    const __m256i fits = _mm256_cmpeq_epi32(_mm256_cmpgt_epi16(largest, most), zero);
-    const int good = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_and_si256(fits, mask)));
-    if (good == (1 << count) - 1) {  // what is written too much is written over
-      __builtin_memcpy(list + safe, &numbers, sizeof numbers);
-      safe += count;
-      continue;
+    int good = fitting(largest.pairs, mask);
+    const int bad = ~good & ((1 << count) - 1);
+    if constexpr (kDoubles) {
+      const int firsts = fitting(largest.doubles, mask) & good >> 1 & 0x55;
+      Append(firsts, first, list, doubles);
+      good &= ~(3 * firsts);
     }
-    for (int64_t i = 0; i < count; ++i) {
-      const int is_good = good >> i & 1;
-      list[safe] = others[unsafe] = static_cast<uint8_t>(first + i);
-      safe += is_good, unsafe += 1 - is_good;
-    }
+    Append(good, first, singles, safe);
+    if (bad) Append(bad, first, others, unsafe);
   }
-  __builtin_memcpy(list + safe, others, static_cast<size_t>(unsafe));
+  if (kDoubles) __builtin_memcpy(list + doubles, singles, static_cast<size_t>(safe));
+  if (unsafe) __builtin_memcpy(list + doubles + safe, others, static_cast<size_t>(unsafe));
   for (int64_t i = 0; kSigned && i < rows; ++i) terms[i] = -128 * hn::GetLane(hn::SumOfLanes(IntTag(), Ints{added[i]}));
-  return safe;
+  return {static_cast<uint16_t>(doubles), static_cast<uint16_t>(safe)};
 }
 
 // What is known of the rows of a block, chunk after chunk of each tile.
 struct SortedBlock {
   alignas(64) uint8_t list[kListBytes + sizeof(uint64_t)];
   int32_t terms[kMostChunks * kRows];
-  uint16_t safe[kMostChunks];
+  Sorted sorted[kMostChunks];
 };
 
 void WidenRows(const uint8_t* from, int64_t count, bool is_signed, int16_t* to) {
@@ -252,6 +306,7 @@ class BlockProduct {
   // Else there is room for a chunk only, sorted again for every panel.
   bool IsSortedOnce() const { return units_ <= kListBytes; }
 
+  bool WantsDoubles() const { return product_.columns >= kDoublesColumns && units_ >= kDoublesUnits; }
   bool ShouldWiden(int64_t safe, int64_t all) const { return product_.scratch && 4 * safe < 3 * all; }
   void RunWidened() const {
     if (MultiplySparse(product_)) return;
@@ -272,11 +327,13 @@ class BlockProduct {
 
   int64_t Sort(int64_t row, int64_t first) {
     const int64_t number = NumberOf(row, first);
-    const auto sort = product_.is_signed ? SortUnits<true> : SortUnits<false>;
-    const int64_t safe = sort(a_ + row * Padded() + first * kBytesUnit, Padded(), RowsOfTile(row), UnitsFrom(first),
-                              ListOf(row, first), sorted_.terms + number * kRows);
-    sorted_.safe[number] = static_cast<uint16_t>(safe);
-    return safe;
+    constexpr decltype(&SortUnits<true, true>) kSorts[2][2] = {{SortUnits<false, false>, SortUnits<false, true>},
+                                                               {SortUnits<true, false>, SortUnits<true, true>}};
+    const Sorted sorted = kSorts[product_.is_signed][WantsDoubles()](
+        a_ + row * Padded() + first * kBytesUnit, Padded(), RowsOfTile(row), UnitsFrom(first), ListOf(row, first),
+        sorted_.terms + number * kRows);
+    sorted_.sorted[number] = sorted;
+    return 2 * sorted.doubles + sorted.safe;
   }
 
   void RunChunk(ByteTile tile) {
@@ -285,7 +342,8 @@ class BlockProduct {
     const int64_t number = NumberOf(0, first);
     const auto run = product_.is_signed ? RunRows<true> : RunRows<false>;
     run(rows_, tile,
-        {ListOf(0, first), sorted_.safe + number, sorted_.terms + number * kRows, UnitsFrom(first), units_, chunks_});
+        {ListOf(0, first), sorted_.sorted + number, sorted_.terms + number * kRows, UnitsFrom(first), units_, chunks_,
+         WantsDoubles()});
   }
 
   const ferry::Int8Product& product_;

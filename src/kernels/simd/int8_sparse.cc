@@ -76,46 +76,42 @@ void WidenDepths(const int8_t* from, int64_t depths, int16_t* to) {
   }
 }
 
-HWY_INLINE uint64_t LoadEight(const uint8_t* from, int64_t count) {
-  uint64_t bytes = 0;
-  if (count == 8)
-    __builtin_memcpy(&bytes, from, 8);
-  else
-    __builtin_memcpy(&bytes, from, 4);  // depths come in multiples of four
-  return bytes;
+// Eight bytes, or four: depths come in multiples of four.
+HWY_INLINE __m128i LoadEight(const uint8_t* from, int64_t count) {
+  if (count == 8) return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
+  int32_t four;
+  __builtin_memcpy(&four, from, sizeof four);
+  return _mm_cvtsi32_si128(four);
 }
 
-HWY_INLINE void StoreWidened(uint64_t bytes, int64_t count, __m128i added, int shift, void* to) {
-  const __m128i wide =
-      _mm_slli_epi16(_mm_add_epi16(_mm_cvtepu8_epi16(_mm_cvtsi64_si128(static_cast<int64_t>(bytes))), added), shift);
+HWY_INLINE void StoreEight(__m128i shorts, int64_t count, void* to) {
   if (count == 8)
-    _mm_storeu_si128(static_cast<__m128i*>(to), wide);
+    _mm_storeu_si128(static_cast<__m128i*>(to), shorts);
   else
-    _mm_storel_epi64(static_cast<__m128i*>(to), wide);
+    _mm_storel_epi64(static_cast<__m128i*>(to), shorts);
 }
 
 // Collects the depths of some rows in which any is not 0, and says how many there are, with one more that makes them
 // even. `to` has rows of `depths`.
 template <int kTileRows>
 int64_t Collect(const uint8_t* from, int64_t from_stride, int64_t depths, int16_t* to, uint16_t* list) {
-  constexpr uint64_t kNumbers = 0x0706050403020100;
   constexpr int kWeightBytesLog = 5;  // of a depth's row of weights
   int64_t made = 0;
   for (int64_t k = 0; k < depths; k += 8) {
     const int64_t count = depths - k < 8 ? depths - k : 8;
-    uint64_t bytes[kTileRows], any = 0;
+    __m128i bytes[kTileRows], any = _mm_setzero_si128();
     HWY_UNROLL(6) for (int i = 0; i < kTileRows; ++i) {
       bytes[i] = LoadEight(from + i * from_stride + k, count);
-      any |= bytes[i];
+      any = _mm_or_si128(any, bytes[i]);
     }
-    const __m128i zeros = _mm_cmpeq_epi8(_mm_cvtsi64_si128(static_cast<int64_t>(any)), _mm_setzero_si128());
-    const uint64_t kept = ~static_cast<uint64_t>(_mm_cvtsi128_si64(zeros));
+    const int zeros = _mm_movemask_epi8(_mm_cmpeq_epi8(any, _mm_setzero_si128())), kept = ~zeros & 255;
+    const __m128i numbers = _mm_cvtsi64_si128(static_cast<int64_t>(kSetBits.of[kept]));
     HWY_UNROLL(6)
     for (int i = 0; i < kTileRows; ++i)
-      StoreWidened(_pext_u64(bytes[i], kept), count, _mm_setzero_si128(), 0, to + i * depths + made);
-    StoreWidened(_pext_u64(kNumbers, kept), count, _mm_set1_epi16(static_cast<int16_t>(k)), kWeightBytesLog,
-                 list + made);
-    made += _mm_popcnt_u64(kept) / 8;
+      StoreEight(_mm_cvtepu8_epi16(_mm_shuffle_epi8(bytes[i], numbers)), count, to + i * depths + made);
+    const __m128i places = _mm_add_epi16(_mm_cvtepu8_epi16(numbers), _mm_set1_epi16(static_cast<int16_t>(k)));
+    StoreEight(_mm_slli_epi16(places, kWeightBytesLog), count, list + made);
+    made += __builtin_popcount(static_cast<unsigned>(kept));
   }
   if (made % 2 == 0) return made;
   for (int i = 0; i < kTileRows; ++i) to[i * depths + made] = 0;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "graph/model.h"
-#include "tests/support/random.h"
+#include "tests/support/random_tensors.h"
 
 namespace ferry::testing {
 

@@ -7,7 +7,7 @@
 #include "engine/session.h"
 #include "ops/support/fused.h"
 #include "tests/support/graphs.h"
-#include "tests/support/random.h"
+#include "tests/support/random_tensors.h"
 
 namespace ferry {
 namespace {

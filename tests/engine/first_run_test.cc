@@ -8,7 +8,7 @@
 #include "engine/session.h"
 #include "onnx/writer.h"
 #include "tests/support/graphs.h"
-#include "tests/support/random.h"
+#include "tests/support/random_tensors.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ferry {

@@ -10,12 +10,12 @@
 #include <string>
 
 #include "tests/kernels/isas.h"
-#include "tests/support/random.h"
+#include "tests/support/random_numbers.h"
 
 namespace ferry {
 namespace {
 
-using testing::Random;
+using testing::RandomNumbers;
 
 uint32_t BitsOf(float value) {
   uint32_t bits;
@@ -58,7 +58,7 @@ struct Case {
   GatheredGemm gemm;
   bool in_place = false;
 
-  explicit Case(Random& random)
+  explicit Case(RandomNumbers& random)
       : rows(random.Size(20, 220)),
         taps(random.Size(5, 9)),
         depth(random.Size(30, 300)),
@@ -133,7 +133,7 @@ struct Case {
 };
 
 TEST(Bf16Gemm, AgreesWithPlainLoopsOnRandomShapes) {
-  Random random(5);
+  RandomNumbers random(5);
   for (int round = 0; round < 250; ++round) {
     Case given(random);
     std::vector<float> expected = given.Plain();
@@ -153,7 +153,7 @@ TEST(Bf16Gemm, AgreesWithPlainLoopsOnRandomShapes) {
 
 // Where depths are cut into blocks, and rows too.
 TEST(Bf16Gemm, LargePlainProductsAgreeWithPlainLoops) {
-  Random random(6);
+  RandomNumbers random(6);
   for (auto [rows, depth, columns] : {std::array<int64_t, 3>{1, 60000, 33},
                                       {2, 3001, 70},
                                       {7, 30000, 5},
@@ -193,7 +193,7 @@ TEST(Bf16Gemm, PacksPairsOfDepths) {
     for (int64_t columns : {1, 15, 16, 17, 40})
       for (auto [row_stride, column_stride] :
            {std::pair<int64_t, int64_t>{columns + 3, 1}, {1, depth + 5}, {2, 2 * depth + 1}}) {
-        Random random(static_cast<uint32_t>(depth * 100 + columns));
+        RandomNumbers random(static_cast<uint32_t>(depth * 100 + columns));
         std::vector<float> b = random.Vector(depth * row_stride + columns * column_stride);
         int64_t padded = (depth + 1) / 2 * 2;
         std::vector<uint16_t> expected(static_cast<size_t>(PackedBf16Size(depth, columns)), 0);

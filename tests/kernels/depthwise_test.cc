@@ -4,19 +4,19 @@
 #include "kernels/image.h"
 #include "kernels/packed_gemm.h"
 #include "tests/kernels/isas.h"
-#include "tests/support/random.h"
+#include "tests/support/random_numbers.h"
 
 namespace ferry {
 namespace {
 
-using testing::Random;
+using testing::RandomNumbers;
 
 struct Case {
   DepthwiseConv conv;
   int64_t out_height;
   std::vector<float> x, weights, bias, zeros, residual;
 
-  explicit Case(Random& random) {
+  explicit Case(RandomNumbers& random) {
     conv.channels = random.Size(40, 150);
     conv.kernel_height = random.Size(5, 9), conv.kernel_width = random.Size(7, 11);
     if (random.Bool()) conv.kernel_height = conv.kernel_width = random.Bool() ? 3 : 5;
@@ -82,7 +82,7 @@ struct Case {
 };
 
 TEST(Depthwise, EveryInstructionSetAgreesWithPlainLoops) {
-  Random random(102);
+  RandomNumbers random(102);
   for (int round = 0; round < 1200; ++round) {
     Case one(random);
     if (one.outputs() * one.conv.kernel_height * one.conv.kernel_width > 150000) continue;

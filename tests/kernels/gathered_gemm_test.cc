@@ -5,12 +5,12 @@
 
 #include "kernels/packed_gemm.h"
 #include "tests/kernels/isas.h"
-#include "tests/support/random.h"
+#include "tests/support/random_numbers.h"
 
 namespace ferry {
 namespace {
 
-using testing::Random;
+using testing::RandomNumbers;
 
 // Rows made of pieces from anywhere in one buffer; gaps between the rows of C and of the residual.
 struct Case {
@@ -20,7 +20,7 @@ struct Case {
   GatheredGemm gemm;
   bool in_place = false;
 
-  explicit Case(Random& random)
+  explicit Case(RandomNumbers& random)
       : rows(random.Size(20, 70)),
         taps(random.Size(9, 30)),
         depth(random.Size(20, 200)),
@@ -101,7 +101,7 @@ struct Case {
 };
 
 TEST(GatheredGemm, EveryInstructionSetAgreesWithPlainLoops) {
-  Random random(101);
+  RandomNumbers random(101);
   for (int round = 0; round < 1500; ++round) {
     Case one(random);
     if (one.rows * one.taps * one.depth * one.columns > 300000) continue;

@@ -4,15 +4,15 @@
 
 #include <cmath>
 
-#include "tests/support/random.h"
+#include "tests/support/random_numbers.h"
 
 namespace ferry {
 namespace {
 
-using testing::Random;
+using testing::RandomNumbers;
 
 template <class T>
-std::vector<T> RandomValues(Random& random, int64_t count) {
+std::vector<T> RandomValues(RandomNumbers& random, int64_t count) {
   std::vector<T> values(static_cast<size_t>(count));
   for (T& value : values)
     value = std::is_integral_v<T> ? static_cast<T>(random.Int(0, INT64_MAX - 1)) : static_cast<T>(random.Real());
@@ -27,7 +27,7 @@ struct Product {
   std::vector<GemmBatch> offsets;
   GemmArgs<T> args;
 
-  explicit Product(Random& random)
+  explicit Product(RandomNumbers& random)
       : m(random.Int(0, 40)), n(random.Int(0, 90)), k(random.Int(0, 300)), batches(random.Int(1, 3)) {
     if (random.Int(0, 3) == 0) m = random.Int(1, 4);
     bool a_transposed = random.Bool(), b_transposed = random.Bool();
@@ -80,7 +80,7 @@ struct Product {
 
 template <class T>
 void CompareWithPlainLoops(double tolerance) {
-  Random random(7);
+  RandomNumbers random(7);
   for (int round = 0; round < 60; ++round) {
     Product<T> product(random);
     std::vector<T> fast = product.Run(nullptr), plain = product.Plain();
@@ -101,7 +101,7 @@ TEST(Gemm, Words64WrapAsPlainLoopsDo) { CompareWithPlainLoops<uint64_t>(0); }
 // Columns of the second operand as a convolution makes them, whatever the threads.
 TEST(GemmOfColumns, AgreesWithPlainLoops) {
   ThreadPool two(2), five(5);
-  Random random(13);
+  RandomNumbers random(13);
   for (int round = 0; round < 60; ++round) {
     Product<float> product(random);
     if (product.k == 0 || product.args.a_col != 1) continue;
@@ -126,7 +126,7 @@ TEST(GemmOfColumns, AgreesWithPlainLoops) {
 
 TEST(Gemm, ThreadsDoNotChangeABit) {
   ThreadPool two(2), five(5);
-  Random random(11);
+  RandomNumbers random(11);
   for (int round = 0; round < 20; ++round) {
     Product<float> product(random);
     std::vector<float> alone = product.Run(nullptr);

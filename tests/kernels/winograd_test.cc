@@ -5,12 +5,12 @@
 
 #include "kernels/image.h"
 #include "tests/kernels/isas.h"
-#include "tests/support/random.h"
+#include "tests/support/random_numbers.h"
 
 namespace ferry {
 namespace {
 
-using testing::Random;
+using testing::RandomNumbers;
 
 // G of the points that kernels/simd/winograd.cc uses: 0, 1, -1, (2, -2,) infinity.
 constexpr double kFour[6][3] = {{1.0 / 4, 0, 0},
@@ -28,7 +28,7 @@ struct Tile {
   bool has_bias, has_residual, relu;
   std::vector<bool> there;
 
-  Tile(Random& random, int64_t outputs)
+  Tile(RandomNumbers& random, int64_t outputs)
       : outputs(outputs), size(outputs + 2), channels(random.Size(40, 200)), stride(channels + random.Int(0, 20)) {
     x = random.Vector(size * size * channels);
     g = random.Vector(9 * channels);
@@ -82,7 +82,7 @@ struct Tile {
 };
 
 void HoldAgainstPlainLoops(int64_t outputs, double tolerance) {
-  Random random(103);
+  RandomNumbers random(103);
   for (int round = 0; round < 500; ++round) {
     Tile tile(random, outputs);
     for (Isa isa : testing::RunnableIsas()) {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/nodes.h"
-#include "tests/support/random.h"
+#include "tests/support/random_tensors.h"
 
 namespace ferry {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tests/support/nodes.h"
-#include "tests/support/random.h"
+#include "tests/support/random_tensors.h"
 
 namespace ferry {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/thread_pool.h"
 #include "tests/support/nodes.h"
-#include "tests/support/random.h"
+#include "tests/support/random_tensors.h"
 
 namespace ferry {
 namespace {

@@ -10,7 +10,7 @@
 #include "ops/evaluate.h"
 #include "passes/optimize.h"
 #include "tests/support/graphs.h"
-#include "tests/support/random.h"
+#include "tests/support/random_tensors.h"
 
 namespace ferry::testing {
 

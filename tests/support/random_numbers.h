@@ -1,4 +1,4 @@
-// Random numbers and tensors that are the same on every machine.
+// Random numbers that are the same on every machine.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,11 @@
 #include <random>
 #include <vector>
 
-#include "tensor/tensor.h"
-
 namespace ferry::testing {
 
-class Random {
+class RandomNumbers {
  public:
-  explicit Random(uint32_t seed) : engine_(seed) {}
+  explicit RandomNumbers(uint32_t seed) : engine_(seed) {}
 
   int64_t Int(int64_t low, int64_t high) {  // both included
     return low + static_cast<int64_t>(engine_() % static_cast<uint64_t>(high - low + 1));
@@ -36,17 +34,7 @@ class Random {
     return values;
   }
 
-  template <class T>
-  Tensor Numbers(Shape shape) {
-    Tensor tensor(kDTypeOf<T>, std::move(shape));
-    T* to = tensor.MutableData<T>();
-    for (int64_t i = 0; i < tensor.size(); ++i)
-      to[i] = std::is_integral_v<T> ? static_cast<T>(engine_()) : static_cast<T>(Real());
-    return tensor;
-  }
-  Tensor Floats(Shape shape) { return Numbers<float>(std::move(shape)); }
-
- private:
+ protected:
   std::mt19937 engine_;
 };
 

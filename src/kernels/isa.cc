@@ -30,6 +30,8 @@ Isa IsaOfThisCpu() {
   return Isa::kAvx512;
 #elif defined(__aarch64__)
   return Isa::kNeon;
+#elif defined(__wasm__)
+  return Isa::kWasm;
 #else
   return Isa::kBaseline;
 #endif
@@ -52,7 +54,7 @@ Isa BestIsa() {
 
 bool CanRun(Isa isa) {
   Isa found = IsaOfThisCpu();
-  return isa == Isa::kBaseline || isa == found || (isa < found && found != Isa::kNeon);
+  return isa == Isa::kBaseline || isa == found || (isa < found && found <= Isa::kAvx512);
 }
 
 #define FERRY_DECLARE(ISA, TABLE) \
@@ -78,6 +80,11 @@ bool CanRun(Isa isa) {
   FERRY_DECLARE(baseline, TABLE) \
   FERRY_DECLARE(neon, TABLE)     \
   const TABLE& TABLE##Of(Isa isa) { return isa == Isa::kNeon ? neon::k##TABLE : baseline::k##TABLE; }
+#elif defined(__wasm__)
+#define FERRY_CHOOSE(TABLE)      \
+  FERRY_DECLARE(baseline, TABLE) \
+  FERRY_DECLARE(wasm, TABLE)     \
+  const TABLE& TABLE##Of(Isa isa) { return isa == Isa::kWasm ? wasm::k##TABLE : baseline::k##TABLE; }
 #else
 #define FERRY_CHOOSE(TABLE)      \
   FERRY_DECLARE(baseline, TABLE) \

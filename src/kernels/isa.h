@@ -3,8 +3,9 @@
 
 namespace ferry {
 
-// Each includes those before it; x86 has all but kNeon, 64-bit ARM has kBaseline (no vectors) and kNeon.
-enum class Isa { kBaseline, kSse4, kAvx2, kAvx512, kNeon };
+// x86 has those up to kAvx512, each of which includes those before it; 64-bit ARM has kBaseline (no vectors) and kNeon,
+// WebAssembly kBaseline and kWasm.
+enum class Isa { kBaseline, kSse4, kAvx2, kAvx512, kNeon, kWasm };
 
 // The best one that is compiled in and that this CPU has. FERRY_ISA=baseline, sse4 or avx2 in the environment lowers
 // it.

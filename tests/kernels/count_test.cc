@@ -116,7 +116,8 @@ TEST_P(CountTest, ZerosHaveNoSmallest) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CountTest,
-                         ::testing::Values(Isa::kBaseline, Isa::kSse4, Isa::kAvx2, Isa::kAvx512, Isa::kNeon));
+                         ::testing::Values(Isa::kBaseline, Isa::kSse4, Isa::kAvx2, Isa::kAvx512, Isa::kNeon,
+                                           Isa::kWasm));
 
 }  // namespace
 }  // namespace ferry

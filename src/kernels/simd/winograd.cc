@@ -12,10 +12,25 @@ HWY_INLINE Floats Sub(Floats a, Floats b) { return hn::Sub(a, b); }
 HWY_INLINE Floats AddScaled(Floats a, float scale, Floats b) { return hn::MulAdd(hn::Set(FloatTag(), scale), b, a); }
 
 // Filters are transformed once and in double: their errors stay with every image.
+#if HWY_TARGET == HWY_WASM  // for which Highway has no vectors of them
+using Doubles = double;
+constexpr int64_t kDoubles = 1;
+HWY_INLINE Doubles LoadDoubles(const float* from) { return static_cast<double>(*from); }
+HWY_INLINE void StoreDoubles(Doubles x, float* to) { *to = static_cast<float>(x); }
+HWY_INLINE Doubles Add(Doubles a, Doubles b) { return a + b; }
+HWY_INLINE Doubles Sub(Doubles a, Doubles b) { return a - b; }
+HWY_INLINE Doubles Scaled(double scale, Doubles a) { return scale * a; }
+#else
 using DoubleTag = hn::ScalableTag<double>;
+using NarrowTag = hn::Rebind<float, DoubleTag>;
 using Doubles = hn::Vec<DoubleTag>;
-
+constexpr int64_t kDoubles = HWY_LANES(double);
+HWY_INLINE Doubles LoadDoubles(const float* from) { return hn::PromoteTo(DoubleTag(), hn::LoadU(NarrowTag(), from)); }
+HWY_INLINE void StoreDoubles(Doubles x, float* to) { hn::StoreU(hn::DemoteTo(NarrowTag(), x), NarrowTag(), to); }
+HWY_INLINE Doubles Add(Doubles a, Doubles b) { return hn::Add(a, b); }
+HWY_INLINE Doubles Sub(Doubles a, Doubles b) { return hn::Sub(a, b); }
 HWY_INLINE Doubles Scaled(double scale, Doubles a) { return hn::Mul(hn::Set(DoubleTag(), scale), a); }
+#endif
 
 // Points 0, 1, -1, infinity.
 struct Tile2 {
@@ -31,10 +46,10 @@ struct Tile2 {
     y[y_step] = Sub(Sub(x[step], x[2 * step]), x[3 * step]);
   }
   static HWY_INLINE void Filter(Doubles g0, Doubles g1, Doubles g2, Doubles* y, int y_step) {
-    const Doubles even = Scaled(0.5, hn::Add(g0, g2)), odd = Scaled(0.5, g1);
+    const Doubles even = Scaled(0.5, Add(g0, g2)), odd = Scaled(0.5, g1);
     y[0] = g0;
-    y[y_step] = hn::Add(even, odd);
-    y[2 * y_step] = hn::Sub(even, odd);
+    y[y_step] = Add(even, odd);
+    y[2 * y_step] = Sub(even, odd);
     y[3 * y_step] = g2;
   }
 };
@@ -62,13 +77,13 @@ struct Tile4 {
     y[3 * y_step] = Add(AddScaled(difference1, 8.0f, difference2), x[5 * step]);
   }
   static HWY_INLINE void Filter(Doubles g0, Doubles g1, Doubles g2, Doubles* y, int y_step) {
-    const Doubles sum = Scaled(-1.0 / 6, hn::Add(g0, g2)), odd = Scaled(-1.0 / 6, g1);
-    const Doubles sum2 = hn::Add(Scaled(1.0 / 24, g0), Scaled(1.0 / 6, g2)), odd2 = Scaled(1.0 / 12, g1);
+    const Doubles sum = Scaled(-1.0 / 6, Add(g0, g2)), odd = Scaled(-1.0 / 6, g1);
+    const Doubles sum2 = Add(Scaled(1.0 / 24, g0), Scaled(1.0 / 6, g2)), odd2 = Scaled(1.0 / 12, g1);
     y[0] = Scaled(0.25, g0);
-    y[y_step] = hn::Add(sum, odd);
-    y[2 * y_step] = hn::Sub(sum, odd);
-    y[3 * y_step] = hn::Add(sum2, odd2);
-    y[4 * y_step] = hn::Sub(sum2, odd2);
+    y[y_step] = Add(sum, odd);
+    y[2 * y_step] = Sub(sum, odd);
+    y[3 * y_step] = Add(sum2, odd2);
+    y[4 * y_step] = Sub(sum2, odd2);
     y[5 * y_step] = g2;
   }
 };
@@ -143,22 +158,18 @@ void Output(const WinogradOutput& tile) {
 template <class Tile>
 void Filter(const float* taps, int64_t channels, float* to, int64_t stride) {
   constexpr int kSize = Tile::kSize;
-  const DoubleTag d;
-  const hn::Rebind<float, DoubleTag> narrow;
   for (int64_t c = 0; c < channels; ++c, taps += 9 * ferry::kPanelWidth, to += ferry::kPanelWidth)
-    for (int64_t lane = 0; lane < ferry::kPanelWidth; lane += static_cast<int64_t>(HWY_LANES(double))) {
+    for (int64_t lane = 0; lane < ferry::kPanelWidth; lane += kDoubles) {
       Doubles columns[kSize * 3], line[kSize];
       for (int x = 0; x < 3; ++x) {
-        auto tap = [&](int y) {
-          return hn::PromoteTo(d, hn::LoadU(narrow, taps + (y * 3 + x) * ferry::kPanelWidth + lane));
-        };
+        auto tap = [&](int y) { return LoadDoubles(taps + (y * 3 + x) * ferry::kPanelWidth + lane); };
         Tile::Filter(tap(0), tap(1), tap(2), columns + x, 3);
       }
       for (int y = 0; y < kSize; ++y) {
         Tile::Filter(columns[y * 3], columns[y * 3 + 1], columns[y * 3 + 2], line, 1);
         HWY_UNROLL(6)
         for (int x = 0; x < kSize; ++x)
-            hn::StoreU(hn::DemoteTo(narrow, line[x]), narrow, to + (y * kSize + x) * stride + lane);
+            StoreDoubles(line[x], to + (y * kSize + x) * stride + lane);
       }
     }
 }

@@ -51,16 +51,21 @@ void PackRows(const float* b, int64_t depth, int64_t columns, int64_t row_stride
 
 }  // namespace
 
-void TurnIntoPanel(const float* lines, int64_t line_stride, int64_t filled, int64_t depth, float* panel) {
+void TurnIntoPanel(const float* lines, int64_t line_stride, int64_t filled, int64_t depth, float* panel,
+                   int64_t following) {
   using Block = BlockTranspose<float>;
-  constexpr int64_t kSide = Block::kSide, kBlock = 64;
+  constexpr int64_t kSide = Block::kSide, kBlock = 64, kLine = 16;
   if (filled < kPanelWidth) std::fill_n(panel, depth * kPanelWidth, 0.0f);
   const int64_t whole_lines = filled / kSide * kSide, whole_depth = depth / kSide * kSide;
   for (int64_t first = 0; first < whole_depth; first += kBlock)
     for (int64_t n = 0; n < whole_lines; n += kSide)
-      for (int64_t k = first; k < std::min(whole_depth, first + kBlock); k += kSide)
-        Block::Run(reinterpret_cast<const std::byte*>(lines + n * line_stride + k), line_stride,
+      for (int64_t k = first; k < std::min(whole_depth, first + kBlock); k += kSide) {
+        const float* from = lines + n * line_stride + k;
+        // As many lines as there are columns are more than the processor follows by itself.
+        if (k + kBlock < depth + following) __builtin_prefetch(from + k % kLine / kSide * line_stride + kBlock);
+        Block::Run(reinterpret_cast<const std::byte*>(from), line_stride,
                    reinterpret_cast<std::byte*>(panel + k * kPanelWidth + n), kPanelWidth);
+      }
   for (int64_t n = 0; n < filled; ++n)
     for (int64_t k = n < whole_lines ? whole_depth : 0; k < depth; ++k)
       panel[k * kPanelWidth + n] = lines[n * line_stride + k];

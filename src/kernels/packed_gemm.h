@@ -42,8 +42,9 @@ int64_t PackedSize(int64_t depth, int64_t columns);
 void PackMatrix(const float* b, int64_t depth, int64_t columns, int64_t row_stride, int64_t column_stride,
                 float* packed);
 // One panel out of at most kPanelWidth columns that lie along memory, `line_stride` apart; what is missing becomes
-// zero.
-void TurnIntoPanel(const float* lines, int64_t line_stride, int64_t filled, int64_t depth, float* panel);
+// zero. `following` numbers more of each will be read next.
+void TurnIntoPanel(const float* lines, int64_t line_stride, int64_t filled, int64_t depth, float* panel,
+                   int64_t following = 0);
 // Where element (k, n) of it lies.
 int64_t PackedIndex(int64_t depth, int64_t k, int64_t n);
 

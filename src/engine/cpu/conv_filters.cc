@@ -32,7 +32,8 @@ void Filters::Pack(const ConvPlan& conv, int64_t first, int64_t count, float* pa
     }
     for (int64_t block = 0; block < channels; block += kBlock) {
       const int64_t some = std::min(kBlock, channels - block);
-      TurnIntoPanel(from + block * all_taps, line, filled, some * all_taps, turned.data());
+      TurnIntoPanel(from + block * all_taps, line, filled, some * all_taps, turned.data(),
+                    (channels - block - some) * all_taps);
       for (const TapChunk& chunk : chunks)
         for (int64_t tap = 0; tap < chunk.count; ++tap) {
           const float* row = turned.data() + taps[static_cast<size_t>(chunk.first + tap)] * kPanelWidth;

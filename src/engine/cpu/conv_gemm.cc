@@ -122,9 +122,10 @@ class GemmConv final : public ConvAlgorithm {
     ConvCall call{given.context,    plan_,          given.x,        given.bias,   given.residual, given.y,
                   given.activation, given.x_stride, given.y_stride, given.scaling};
     const Tensor* kept = panels_.Find();
+    const std::byte* panels = kept ? kept->raw() : PackIfFew(call);
     // Blocks that share their rows would each scale them again.
-    const bool by_block = kept && IsPlain() && CutsOf(call, plan_.conv.batch * plan_.conv.counts.output).parts == 1;
-    RunScaled(by_block ? call : ScaledFirst(call), kept);
+    const bool by_block = panels && IsPlain() && CutsOf(call, plan_.conv.batch * plan_.conv.counts.output).parts == 1;
+    RunScaled(by_block ? call : ScaledFirst(call), panels);
   }
 
   bool ReadsStrided() const override { return !MergesTaps(plan_); }
@@ -142,12 +143,28 @@ class GemmConv final : public ConvAlgorithm {
     int64_t first, columns;
   };
 
-  void RunScaled(const ConvCall& call, const Tensor* kept) const {
-    if (!kept) return RunOnTheWay(call);
-    if (MergesTaps(call.plan)) return RunMerged(call, kept->raw());
+  void RunScaled(const ConvCall& call, const std::byte* panels) const {
+    if (!panels) return RunOnTheWay(call);
+    if (MergesTaps(call.plan)) return RunMerged(call, panels);
     ForBlocks(call, 0, call.plan.conv.batch * call.plan.conv.counts.output, [&](const Block& block) {
-      RunBlock(call, block, {kept->raw(), 0, call.plan.conv.features});
+      RunBlock(call, block, {panels, 0, call.plan.conv.features});
     });
+  }
+
+  // Weights that stay near the processor are packed as a whole on the way, so that rows pass by in blocks as later:
+  // scaling all of them first would take memory that no other run needs. Null: there are too many.
+  const std::byte* PackIfFew(const ConvCall& call) const {
+    constexpr int64_t kMostBytes = 512 << 10;
+    const ConvPlan& conv = plan_.conv;
+    const int64_t size = PackedSize(conv.depth(), conv.features);
+    if (filters_.chunks.size() > 1 || size * int64_t{sizeof(float)} > kMostBytes) return nullptr;
+    float* packed = ThreadScratch<float>(ScratchUse::kPanels, size);
+    const int64_t units = (conv.features + kPanelWidth - 1) / kPanelWidth;
+    call.context.ParallelFor(units, 1 + (1 << 14) / conv.depth(), [&](int64_t begin, int64_t end) {
+      const Columns columns = ColumnsOf(conv, {0, 0, begin, end});
+      filters_.Pack(conv, columns.first, columns.count, packed + PackedSize(conv.depth(), columns.first));
+    });
+    return reinterpret_cast<const std::byte*>(packed);
   }
 
   bool IsPlain() const {

@@ -10,18 +10,18 @@
 namespace ferry {
 namespace {
 
-// The transformed filters of some features as panels, one set per position of a tile.
+// The transformed filters of some features as panels, one set per position of a tile, `stride` from one to the next.
 void TransformWeights(const Tensor& weight, const WinogradKernels& kernels, int64_t first, int64_t features,
-                      float* packed) {
+                      float* packed, int64_t stride) {
   constexpr int64_t kTaps = 9, kBlock = 16;  // channels at a time
-  int64_t channels = weight.dim(1), size = PackedSize(channels, features), line = channels * kTaps;
+  int64_t channels = weight.dim(1), line = channels * kTaps;
   alignas(64) float turned[kBlock * kTaps * kPanelWidth];
   for (int64_t m = 0; m < features; m += kPanelWidth)
     for (int64_t c = 0; c < channels; c += kBlock) {
       int64_t count = std::min(kBlock, channels - c);
       TurnIntoPanel(weight.Data<float>() + (first + m) * line + c * kTaps, line, std::min(kPanelWidth, features - m),
-                    count * kTaps, turned);
-      kernels.filter(turned, count, packed + channels * m + c * kPanelWidth, size);
+                    count * kTaps, turned, (channels - c - count) * kTaps);
+      kernels.filter(turned, count, packed + channels * m + c * kPanelWidth, stride);
     }
 }
 
@@ -59,6 +59,9 @@ class Winograd final : public ConvAlgorithm {
   bool WritesStrided() const override { return true; }
 
  private:
+  // Positions lie a little apart from a power of two, so that they do not fall on the same cache sets.
+  static constexpr int64_t kApart = 16;
+
   struct Grid {
     Grid(const ImageConvPlan& plan, int64_t outputs)
         : across((plan.axes[2].output + outputs - 1) / outputs),
@@ -85,15 +88,15 @@ class Winograd final : public ConvAlgorithm {
     int64_t columns = std::min(conv.features, last_panel * kPanelWidth) - column;
     if (columns <= 0) return;
     const int64_t step = weights ? columns : std::min(columns, kPanelWidth);  // made in one go
-    // A little apart from a power of two, so that positions do not fall on the same cache sets.
-    int64_t v_stride = count * conv.channels + 16, m_stride = count * step + 16;
+    int64_t v_stride = count * conv.channels + kApart, m_stride = count * step + kApart;
     float* v = ThreadScratch<float>(ScratchUse::kWinograd, kernels_.positions * (v_stride + m_stride));
     float* m = v + kernels_.positions * v_stride;
     for (int64_t i = 0; i < count; ++i) TransformInput(call, grid, first + i, v + i * conv.channels, v_stride);
     for (const int64_t end = column + columns; column < end; column += step) {
       columns = std::min(step, end - column);
-      int64_t size = PackedSize(conv.channels, weights ? conv.features : columns);
-      const float* panels = weights ? weights->Data<float>() + conv.channels * column : Transformed(column, columns);
+      int64_t size = weights ? PackedSize(conv.channels, conv.features) : PackedSize(conv.channels, columns) + kApart;
+      const float* panels =
+          weights ? weights->Data<float>() + conv.channels * column : Transformed(column, columns, size);
       for (int64_t p = 0; p < kernels_.positions; ++p)
         BestGemmKernels().plain(v + p * v_stride, conv.channels, count, conv.channels, panels + p * size, columns,
                                 m + p * m_stride, columns, {});
@@ -102,9 +105,9 @@ class Winograd final : public ConvAlgorithm {
     }
   }
 
-  const float* Transformed(int64_t column, int64_t columns) const {
-    float* panels = ThreadScratch<float>(ScratchUse::kPanels, kernels_.positions * PackedSize(source_.dim(1), columns));
-    TransformWeights(source_, kernels_, column, columns, panels);
+  const float* Transformed(int64_t column, int64_t columns, int64_t stride) const {
+    float* panels = ThreadScratch<float>(ScratchUse::kPanels, kernels_.positions * stride);
+    TransformWeights(source_, kernels_, column, columns, panels, stride);
     return panels;
   }
 
@@ -162,7 +165,8 @@ std::unique_ptr<ConvAlgorithm> MakeWinogradConv(const Tensor& weight, const Imag
                                                 WeightCache& cache) {
   const WinogradKernels& kernels = outputs == 4 ? *BestImageKernels().winograd4 : *BestImageKernels().winograd2;
   auto transform = [weight, &kernels](Tensor& made) {
-    TransformWeights(weight, kernels, 0, weight.dim(0), made.MutableData<float>());
+    TransformWeights(weight, kernels, 0, weight.dim(0), made.MutableData<float>(),
+                     PackedSize(weight.dim(1), weight.dim(0)));
   };
   auto weights = cache.GetLater(weight, Cat("Winograd ", outputs), DType::kFloat,
                                 kernels.positions * PackedSize(plan.conv.channels, plan.conv.features), transform,

@@ -69,11 +69,6 @@ WeightCache::Later WeightCache::GetLater(const Tensor& weight, const std::string
   return {*this, std::move(order)};
 }
 
-const Tensor* WeightCache::Later::Wait() const {
-  cache_->Carry(*order_);
-  return &*order_->made;
-}
-
 void WeightCache::KeepAll(ThreadPool* pool) {
   if (!deferring_.load(std::memory_order_relaxed)) return;
   std::vector<std::shared_ptr<Order>> orders;
@@ -87,14 +82,6 @@ void WeightCache::KeepAll(ThreadPool* pool) {
   std::stable_sort(orders.begin(), orders.end(),
                    [](const auto& a, const auto& b) { return a->weight.bytes() > b->weight.bytes(); });
   CarryAll(std::move(orders), pool);
-}
-
-void WeightCache::WhenMade(std::function<void()> then) {
-  {
-    std::lock_guard lock(mutex_);
-    if (collecting_ == std::this_thread::get_id()) return afterwards_.push_back(std::move(then));
-  }
-  then();
 }
 
 void WeightCache::Carry(Order& order) {
@@ -145,19 +132,15 @@ WeightCache::Team::~Team() {
   std::lock_guard lock(cache_.mutex_);
   cache_.collecting_ = {};
   cache_.waiting_.clear();
-  cache_.afterwards_.clear();
 }
 
 void WeightCache::Team::Finish(ThreadPool* pool) {
   std::vector<std::shared_ptr<Order>> orders;
-  std::vector<std::function<void()>> afterwards;
   {
     std::lock_guard lock(cache_.mutex_);
     orders.swap(cache_.waiting_);
-    afterwards.swap(cache_.afterwards_);
   }
   cache_.CarryAll(std::move(orders), pool);
-  for (const auto& then : afterwards) then();
 }
 
 void WeightCache::UseFile(const std::string& path, const std::string& origin) {

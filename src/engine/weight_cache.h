@@ -48,13 +48,17 @@ class WeightCache {
     // Null for whoever asks first, who does without; whoever asks again waits for it.
     const Tensor* Find() const {
       if (order_->done.load(std::memory_order_acquire)) return &*order_->made;
-      return order_->asked.exchange(true) ? Wait() : nullptr;
+      return order_->asked.exchange(true) ? &Get() : nullptr;
+    }
+    // For whoever cannot do without.
+    const Tensor& Get() const {
+      if (!order_->done.load(std::memory_order_acquire)) cache_->Carry(*order_);
+      return *order_->made;
     }
 
    private:
     friend WeightCache;
     Later(WeightCache& cache, std::shared_ptr<Order> order) : cache_(&cache), order_(std::move(order)) {}
-    const Tensor* Wait() const;
     WeightCache* cache_;
     std::shared_ptr<Order> order_;
   };
@@ -66,9 +70,6 @@ class WeightCache {
   void Defer() { deferring_ = true; }
   // Ends that: what was done without so far is made by all threads of the pool (null: by this one).
   void KeepAll(ThreadPool* pool);
-
-  // Calls `then` when all that this thread has asked for is there: now, or once its team is done.
-  void WhenMade(std::function<void()> then);
 
   // Collects what one thread asks for, to be made by all threads of a pool together.
   class Team {
@@ -122,7 +123,6 @@ class WeightCache {
   const std::shared_ptr<LargePages> pages_ = std::make_shared<LargePages>();
   std::thread::id collecting_;  // the thread whose orders wait for its team
   std::vector<std::shared_ptr<Order>> waiting_;
-  std::vector<std::function<void()>> afterwards_;
   std::atomic<bool> deferring_ = false;
   std::vector<std::shared_ptr<Order>> deferred_;
 

@@ -105,6 +105,35 @@ TEST(FirstRun, GivesTheBitsOfLaterConvolutions) {
   }
 }
 
+// Windows of bytes: as products, some of them of more weights than are packed at a time, by Winograd's algorithm, in
+// groups, and channel by channel.
+TEST(FirstRun, GivesTheBitsOfLaterConvolutionsOfBytes) {
+  Random random(7);
+  for (int round = 0; round < 40; ++round) {
+    const int64_t kernel = round % 2 == 0 ? 3 : 1, stride = round % 5 == 1 ? 2 : 1, unit = round % 3 == 0 ? 16 : 1;
+    const int64_t groups = round % 8 == 7 ? 3 : 1;
+    const int64_t channels = groups * unit * random.Int(1, 160 / unit);
+    const int64_t features = round % 10 == 3 ? 4002 : groups * unit * random.Int(1, 160 / unit);
+    const int64_t pad = kernel / 2, size = random.Int(5, 20);
+    const bool depthwise = round % 13 == 12;
+    Tensor x = random.Numbers<uint8_t>({random.Int(1, 2), channels, size, random.Int(5, 20)});
+    Tensor w =
+        random.Numbers<int8_t>({depthwise ? channels : features, depthwise ? 1 : channels / groups, kernel, kernel});
+    auto scalar = [](const char* name, auto value) { return MakeStored(name, Tensor::Scalar(value)); };
+    ExpectSameEachTime(
+        {MakeModel({MakeInfo("x", DType::kUInt8, ToSymbolic(x.shape()))},
+                   {MakeNode("QLinearConv", {"x", "xs", "x0", "w", "ws", "w0", "ys", "y0"}, {"y"},
+                             {{"strides", std::vector<int64_t>{stride, stride}},
+                              {"group", depthwise ? channels : groups},
+                              {"pads", std::vector<int64_t>{pad, pad, pad, pad}}})},
+                   {MakeInfo("y", DType::kUInt8)},
+                   {scalar("xs", 0.02f), scalar("x0", static_cast<uint8_t>(random.Int(0, 255))), MakeStored("w", w),
+                    scalar("ws", 0.01f), scalar("w0", int8_t{0}), scalar("ys", 5.0f), scalar("y0", uint8_t{128})}),
+         {{"x", x}},
+         Cat(x.shape(), " ", w.shape(), " stride ", stride, " in ", groups, " groups")});
+  }
+}
+
 // Weights begin at any byte of a model's file, or lie in a file beside it.
 TEST(FirstRun, ReadsWeightsWhereverTheyLie) {
   Random random(3);

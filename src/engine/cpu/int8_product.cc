@@ -10,39 +10,55 @@ namespace ferry {
 
 bool ShouldBeSigned(int32_t zero) { return BestInt8Kernels().takes_signed && zero >= 64 && zero < 192; }
 
-Int8Finish::Int8Finish(Of maker, const QuantizedStep& step, DType x_type, std::shared_ptr<const Tensor> packed,
-                       WeightCache& cache, const Tensor& factor, const Tensor* bias, int64_t count)
+Int8Finish::Int8Finish(Of maker, const QuantizedStep& step, DType x_type, const Tensor& factor, const Tensor* bias,
+                       int64_t count)
     : step_(step),
       signed_rows_(maker == Of::kProduct && ShouldBeSigned(step.x_zero + FlipOf(x_type))),
       flip_(signed_rows_ ? FlipOf(x_type) ^ kSignFlip : FlipOf(x_type)),
       x_zero_(step.x_zero + FlipOf(x_type) - (signed_rows_ ? kSignFlip : 0)) {
   QuantizedColumns columns(step, factor, bias, count);
   auto padded = static_cast<size_t>(count + kInt8PanelWidth);
-  offset_ = std::make_shared<std::vector<int32_t>>(padded);
+  added_.resize(static_cast<size_t>(count));
   factor_.resize(padded);
   if (columns.has_shift()) shift_.resize(padded);
   for (int64_t n = 0; n < count; ++n) {
     auto at = static_cast<size_t>(n);
-    (*offset_)[at] = columns.added(n);
+    added_[at] = columns.added(n);
     factor_[at] = columns.factor(n);
     if (columns.has_shift()) shift_[at] = columns.shift(n);
   }
-  cache.WhenMade([packed = std::move(packed), offset = offset_, zero = static_cast<uint32_t>(x_zero_), count] {
-    const int32_t* sums = SumsBehind(*packed, count);
-    for (int64_t n = 0; n < count; ++n) {
-      int32_t& at = (*offset)[static_cast<size_t>(n)];
-      at = static_cast<int32_t>(static_cast<uint32_t>(at) - zero * static_cast<uint32_t>(sums[n]));
-    }
-  });
 }
 
-Int8Output Int8Finish::Output(void* y, int64_t stride, int64_t column) const {
+void Int8Finish::TakeOffsets(const int32_t* sums, int64_t first, int64_t count, int32_t* offsets) const {
+  const auto zero = static_cast<uint32_t>(x_zero_);
+  for (int64_t n = 0; n < count; ++n) {
+    const auto added = static_cast<uint32_t>(added_[static_cast<size_t>(first + n)]);
+    offsets[n] = static_cast<int32_t>(added - zero * static_cast<uint32_t>(sums[n]));
+  }
+  std::fill_n(offsets + count, kInt8PanelWidth, 0);
+}
+
+const int32_t* Int8Finish::OffsetsOf(const Tensor& packed) const {
+  Offsets& all = *offsets_;
+  if (!all.known.load(std::memory_order_acquire)) {
+    std::lock_guard lock(all.mutex);
+    if (!all.known) {
+      const auto count = static_cast<int64_t>(added_.size());
+      all.values.resize(factor_.size());
+      TakeOffsets(SumsBehind(packed, count), 0, count, all.values.data());
+      all.known.store(true, std::memory_order_release);
+    }
+  }
+  return all.values.data();
+}
+
+Int8Output Int8Finish::Output(void* y, int64_t stride, int64_t column, const int32_t* offset) const {
   Int8Output out;
   out.kind = step_.is_float() ? Int8Output::Kind::kFloats : Int8Output::Kind::kBytes;
   // Kernels count columns from where their arrays begin.
   out.c = y;
   out.stride = stride;
-  out.offset = offset_->data() + column;
+  out.offset = offset;
   out.factor = factor_.data() + column;
   out.shift = shift_.empty() ? nullptr : shift_.data() + column;
   out.zero = step_.y_zero, out.low = step_.low, out.high = step_.high;
@@ -66,14 +82,35 @@ int64_t BlockRows(int64_t rows, int64_t depth, int64_t threads) {
 
 }  // namespace
 
-void ForInt8Blocks(const OpContext& context, const Int8Weights& weights, int64_t rows,
+void ForInt8Parts(const OpContext& context, const Int8Weights& weights, const Int8Finish& finish,
+                  FunctionRef<void(const Int8Part&)> body) {
+  constexpr int64_t kMostBytes = 512 << 10, kPieceBytes = 32 << 10, kWidth = kInt8PanelWidth;
+  const Int8Shape& shape = weights.shape;
+  if (const Tensor* kept = weights.packed.Find())
+    return body({0, shape, kept->Data<int8_t>(), finish.OffsetsOf(*kept)});
+  const int64_t panel = PackedInt8Size(shape.depth, kWidth);
+  const int64_t width = std::min(PaddedColumns(shape.columns), std::max<int64_t>(1, kMostBytes / panel) * kWidth);
+  const int64_t size = width / kWidth * panel;
+  auto* panels = ThreadScratch<int8_t>(ScratchUse::kPanels, size + (2 * width + kWidth) * 4);
+  auto* sums = reinterpret_cast<int32_t*>(panels + size);
+  for (int64_t first = 0; first < shape.columns; first += width) {
+    const int64_t columns = std::min(width, shape.columns - first);
+    context.ParallelFor(PaddedColumns(columns) / kWidth, 1 + kPieceBytes / panel, [&](int64_t begin, int64_t end) {
+      const int64_t column = begin * kWidth;
+      weights.pack(first + column, std::min(columns, end * kWidth) - column, panels + begin * panel, sums + column);
+    });
+    finish.TakeOffsets(sums, first, columns, sums + width);
+    body({first, {1, shape.depth, columns}, panels, sums + width});
+  }
+}
+
+void ForInt8Blocks(const OpContext& context, const Int8Shape& shape, int64_t rows,
                    FunctionRef<void(const Int8Block&)> body) {
-  int64_t units = weights.groups > 1 ? weights.groups : PaddedColumns(weights.columns) / kInt8PanelWidth;
+  int64_t units = shape.groups > 1 ? shape.groups : PaddedColumns(shape.columns) / kInt8PanelWidth;
   int64_t threads = context.services().pool ? context.services().pool->threads() : 1;
-  int64_t block_rows = BlockRows(rows, weights.depth, threads), blocks = (rows + block_rows - 1) / block_rows,
-          parts = 1;
+  int64_t block_rows = BlockRows(rows, shape.depth, threads), blocks = (rows + block_rows - 1) / block_rows, parts = 1;
   // Rows are made ready for each part again, so that there should be few.
-  int64_t wanted = 2 * threads, work = rows * weights.depth * weights.columns * weights.groups;
+  int64_t wanted = 2 * threads, work = rows * shape.depth * shape.columns * shape.groups;
   if (threads > 1 && blocks < wanted) parts = std::clamp<int64_t>((wanted + blocks - 1) / blocks, 1, units);
   int64_t items = blocks * parts;
   int64_t grain = std::max<int64_t>(1, items * (kPieceWork / 2) / std::max<int64_t>(1, work));

@@ -1,6 +1,9 @@
 // Products of bytes with 8-bit weights packed once (kernels/int8_gemm.h), cut into blocks for the run's threads.
 #pragma once
 
+#include <atomic>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "engine/cpu/pack_int8.h"
@@ -17,13 +20,17 @@ class Int8Finish {
  public:
   // Who makes the sums: only products may take signed rows.
   enum class Of { kProduct, kImage };
-  // `packed` ends with the sums of the weights of each column.
-  Int8Finish(Of maker, const QuantizedStep& step, DType x_type, std::shared_ptr<const Tensor> packed,
-             WeightCache& cache, const Tensor& factor, const Tensor* bias, int64_t columns);
+  Int8Finish(Of maker, const QuantizedStep& step, DType x_type, const Tensor& factor, const Tensor* bias,
+             int64_t columns);
 
   const QuantizedStep& step() const { return step_; }
-  // `y` is where row 0, column `column` goes.
-  Int8Output Output(void* y, int64_t stride, int64_t column) const;
+  // What is added to the sums over columns [first, first + count), given the sums of their weights; kInt8PanelWidth
+  // more are set to 0.
+  void TakeOffsets(const int32_t* sums, int64_t first, int64_t count, int32_t* offsets) const;
+  // The same for all columns of packed weights, which end with their sums; made once.
+  const int32_t* OffsetsOf(const Tensor& packed) const;
+  // `y` is where row 0, column `column` goes; `offset` is that column's.
+  Int8Output Output(void* y, int64_t stride, int64_t column, const int32_t* offset) const;
   // The byte that stands for 0, as the kernels' prepare has it and as it lies in memory.
   uint8_t ready_zero() const { return static_cast<uint8_t>(x_zero_); }
   uint8_t raw_zero() const { return static_cast<uint8_t>(x_zero_ ^ flip_); }
@@ -38,16 +45,38 @@ class Int8Finish {
   bool signed_rows_;
   uint8_t flip_;
   int32_t x_zero_;
-  std::shared_ptr<std::vector<int32_t>> offset_;  // complete when the packed weights are
+  struct Offsets {
+    std::mutex mutex;
+    std::atomic<bool> known = false;
+    std::vector<int32_t> values;
+  };
+  std::vector<int32_t> added_;  // without what the zero point takes off
+  std::shared_ptr<Offsets> offsets_ = std::make_shared<Offsets>();
   std::vector<float> factor_, shift_;
 };
+
+// Some columns of weights that are packed by now; all of them where there are several groups.
+struct Int8Part {
+  int64_t first;
+  Int8Shape shape;
+  const int8_t* panels;
+  const int32_t* offsets;
+
+  const int8_t* PanelsOf(int64_t group, int64_t column) const {
+    return panels + group * PackedInt8Size(shape.depth, shape.columns) + (column - first) * PaddedDepth(shape.depth);
+  }
+};
+// All columns at once with what is kept; what a session's first run packs on the way is near the processor while
+// `body` uses it.
+void ForInt8Parts(const OpContext& context, const Int8Weights& weights, const Int8Finish& finish,
+                  FunctionRef<void(const Int8Part&)> body);
 
 struct Int8Block {
   int64_t row, rows;
   int64_t first, last;  // panels of columns; groups when there are several
 };
 // Cuts rows, and where they are few, columns too. Results do not depend on the cuts.
-void ForInt8Blocks(const OpContext& context, const Int8Weights& weights, int64_t rows,
+void ForInt8Blocks(const OpContext& context, const Int8Shape& shape, int64_t rows,
                    FunctionRef<void(const Int8Block&)> body);
 
 // Rows made ready, in the calling thread's scratch memory, with room for kInt8Slack elements after the last.

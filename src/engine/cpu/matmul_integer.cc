@@ -11,15 +11,6 @@
 namespace ferry {
 namespace {
 
-Int8Product ProductOf(const Int8Weights& weights, const Int8Block& block, const void* ready) {
-  Int8Product product{ready, block.rows, weights.depth};
-  product.scratch = Int8Scratch(block.rows, weights.depth);
-  int64_t column = block.first * kInt8PanelWidth;
-  product.packed = weights.GroupPanels(0) + column * PaddedDepth(weights.depth);
-  product.columns = std::min(weights.columns, block.last * kInt8PanelWidth) - column;
-  return product;
-}
-
 class QuantizedMatMul final : public Kernel {
  public:
   QuantizedMatMul(Int8Weights weights, Int8Finish finish, void (*portable)(OpContext&))
@@ -27,22 +18,31 @@ class QuantizedMatMul final : public Kernel {
 
   void Run(OpContext& context) const override {
     const Tensor& a = context.Input(0);
-    int64_t depth = weights_.depth, columns = weights_.columns;
+    const auto [groups, depth, columns] = weights_.shape;
     if (a.rank() < 1 || a.shape().back() != depth) return portable_(context);
     Shape shape = a.shape();
     shape.back() = columns;
     void* y = context.Output(0, finish_.step().y_type, shape).mutable_raw();
-    ForInt8Blocks(context, weights_, a.size() / depth, [&](const Int8Block& block) {
-      Int8Product product =
-          ProductOf(weights_, block, PrepareRows(BytesOf(a) + block.row * depth, finish_.flip(), block.rows, depth));
-      product.is_signed = finish_.has_signed_rows();
-      int64_t column = block.first * kInt8PanelWidth;
-      product.out = finish_.Output(finish_.At(y, block.row * columns + column), columns, column);
-      BestInt8Kernels().multiply(product);
+    ForInt8Parts(context, weights_, finish_, [&](const Int8Part& part) {
+      ForInt8Blocks(context, part.shape, a.size() / depth,
+                    [&](const Int8Block& block) { Multiply(BytesOf(a), part, block, y); });
     });
   }
 
  private:
+  void Multiply(const uint8_t* a, const Int8Part& part, const Int8Block& block, void* y) const {
+    const auto [groups, depth, columns] = weights_.shape;
+    const int64_t first = block.first * kInt8PanelWidth, column = part.first + first;
+    const void* ready = PrepareRows(a + block.row * depth, finish_.flip(), block.rows, depth);
+    Int8Product product{ready, block.rows, depth};
+    product.is_signed = finish_.has_signed_rows();
+    product.scratch = Int8Scratch(block.rows, depth);
+    product.packed = part.PanelsOf(0, column);
+    product.columns = std::min(part.shape.columns, block.last * kInt8PanelWidth) - first;
+    product.out = finish_.Output(finish_.At(y, block.row * columns + column), columns, column, part.offsets + first);
+    BestInt8Kernels().multiply(product);
+  }
+
   Int8Weights weights_;
   Int8Finish finish_;
   void (*portable_)(OpContext&);
@@ -61,8 +61,7 @@ std::unique_ptr<Kernel> MakeQuantizedMatMul(const KernelRequest& request) {
   const Tensor* bias = request.inputs.size() > 3 && request.inputs[3] ? &*request.inputs[3]->constant : nullptr;
   if (factor.size() != columns || (bias && bias->size() != columns)) return nullptr;
   Int8Weights packed = turned ? PackInt8Lines(weight, 1, 1, request.weights) : PackInt8Rows(weight, 0, request.weights);
-  Int8Finish finish(Int8Finish::Of::kProduct, QuantizedStep::Read(request.node), type, packed.packed, request.weights,
-                    factor, bias, columns);
+  Int8Finish finish(Int8Finish::Of::kProduct, QuantizedStep::Read(request.node), type, factor, bias, columns);
   return std::make_unique<QuantizedMatMul>(std::move(packed), std::move(finish), request.op.compute);
 }
 
@@ -71,11 +70,7 @@ std::unique_ptr<Kernel> MakeQuantizedMatMul(const KernelRequest& request) {
 class IntegerMatMul final : public Kernel {
  public:
   IntegerMatMul(const Tensor& weight, uint8_t flip, std::vector<int32_t> zeros, const KernelRequest& request)
-      : weight_(weight),
-        flip_(flip),
-        packed_(PackInt8RowsLater(weight, flip, request.weights)),
-        zeros_(std::move(zeros)),
-        portable_(request.op.compute) {
+      : weights_(PackInt8Rows(weight, flip, request.weights)), zeros_(std::move(zeros)), portable_(request.op.compute) {
     zeros_.resize(zeros_.size() == 1 ? static_cast<size_t>(shape_.columns) : zeros_.size(), zeros_[0]);
     has_zeros_ = std::any_of(zeros_.begin(), zeros_.end(), [](int32_t zero) { return zero != 0; });
     zeros_.resize(zeros_.size() + kInt8PanelWidth);
@@ -104,7 +99,7 @@ class IntegerMatMul final : public Kernel {
       for (int64_t n = 0; n < padded; ++n) factor[n] = scale * scales_[static_cast<size_t>(n)];
       call.factor = factor;
     }
-    const Tensor* packed = packed_.Find();
+    const Tensor* packed = weights_.packed.Find();
     if (packed) TakeOff(call.zero_of_rows(), SumsBehind(*packed, columns), columns, offset);
     ForInt8Blocks(context, shape_, a.size() / depth, [&](const Int8Block& block) {
       const uint8_t* rows = call.a + block.row * depth;
@@ -172,7 +167,7 @@ class IntegerMatMul final : public Kernel {
       part.last = std::min(block.last, part.first + step);
       const int64_t column = part.first * kInt8PanelWidth;
       const int64_t count = std::min(shape_.columns, part.last * kInt8PanelWidth) - column;
-      PackInt8Columns(weight_, flip_, column, count, panels, sums);
+      weights_.pack(column, count, panels, sums);
       TakeOff(call.zero_of_rows(), sums, count, sums + width);
       Multiply(call, part, ready, panels, sums + width);
     }
@@ -195,10 +190,8 @@ class IntegerMatMul final : public Kernel {
     }
   }
 
-  Tensor weight_;
-  uint8_t flip_;
-  Int8Weights shape_{1, weight_.dim(0), weight_.dim(1), nullptr};
-  WeightCache::Later packed_;
+  Int8Weights weights_;
+  const Int8Shape shape_ = weights_.shape;
   std::vector<int32_t> zeros_;  // per column, of the weights as packed
   bool has_zeros_ = false, is_float_ = false;
   std::vector<float> scales_, bias_;

@@ -57,6 +57,7 @@ void PackRows(const uint8_t* from, int64_t stride, int64_t rows, uint8_t flip, i
 void FillFromRows(const uint8_t* rows, int64_t length, int64_t depth, int64_t columns, uint8_t flip, int8_t* panels,
                   int32_t* sums) {
   constexpr int64_t kBlock = 16;  // rows that are read for all panels at once: their lines stay in the nearest cache
+  constexpr int64_t kLine = 64;
   const int64_t padded = PaddedDepth(depth);
   const auto pack = BestInt8Kernels().depth_unit == 2 ? PackRows<2> : PackRows<4>;
   std::fill_n(sums, columns, 0);
@@ -64,6 +65,9 @@ void FillFromRows(const uint8_t* rows, int64_t length, int64_t depth, int64_t co
     for (int64_t n = 0; n < columns; n += kInt8PanelWidth) {
       const int64_t filled = std::min(kInt8PanelWidth, columns - n), there = std::min(kBlock, depth - first);
       const uint8_t* from = rows + first * length + n;
+      // The processor does not see which lines come next.
+      if (n % kLine == 0 && first + 2 * kBlock <= depth)
+        for (int64_t k = kBlock; k < 2 * kBlock; ++k) __builtin_prefetch(from + k * length);
       int64_t stride = length;
       uint8_t edge[kBlock * kInt8PanelWidth];
       if (filled < kInt8PanelWidth || there < kBlock) {
@@ -81,13 +85,15 @@ template <class Unit>
 void TurnLines(const int8_t* lines, int64_t stride, int64_t padded, int8_t* panel) {
   using Block = BlockTranspose<Unit>;
   constexpr auto kUnit = static_cast<int64_t>(sizeof(Unit)), kSide = static_cast<int64_t>(Block::kSide);
-  constexpr int64_t kDepth = kBlockBytes, kLine = 64;
+  constexpr int64_t kDepth = kBlockBytes, kLine = 64, kAhead = 2 * kLine;
   for (int64_t first = 0; first < padded; first += kLine)
     for (int64_t n = 0; n < kInt8PanelWidth; n += kSide)
       for (int64_t k = first; k < std::min(padded, first + kLine); k += kDepth) {
         int8_t last[kDepth * kInt8PanelWidth];
         int8_t* const at = panel + k * kInt8PanelWidth + n * kUnit;
         int8_t* const to = k + kDepth <= padded ? at : last;
+        // As many lines as there are columns are more than the processor follows by itself.
+        if (first + kAhead < padded) __builtin_prefetch(lines + (n + (k - first) / kDepth) * stride + first + kAhead);
         Block::Run(reinterpret_cast<const std::byte*>(lines + n * stride + k), stride / kUnit,
                    reinterpret_cast<std::byte*>(to), kInt8PanelWidth);
         if (to == at) continue;
@@ -96,19 +102,23 @@ void TurnLines(const int8_t* lines, int64_t stride, int64_t padded, int8_t* pane
       }
 }
 
-// A line of the weights of all taps of each channel becomes one of all channels of each tap, `stride` from tap to tap;
-// `end` is behind all lines.
+}  // namespace
+
 void TurnTaps(const int8_t* line, int64_t channels, int64_t taps, const int8_t* end, int8_t* to, int64_t stride) {
-  constexpr int64_t kSide = Zip::kSide;
+  constexpr int64_t kReach = kBlockBytes, kUnit = 4;
   int64_t c = 0;
-  for (; taps <= kSide && c + kSide <= channels && end - line >= (c + kSide - 1) * taps + kSide; c += kSide) {
-    std::byte turned[kSide * kSide];
-    Zip::Run(reinterpret_cast<const std::byte*>(line + c * taps), taps, turned, kSide);
-    for (int64_t tap = 0; tap < taps; ++tap) std::memcpy(to + tap * stride + c, turned + tap * kSide, kSide);
+  for (; taps <= kReach && c + kUnit <= channels && end - line >= (c + kUnit - 1) * taps + kReach; c += kUnit) {
+    Zip::Vector rows[kUnit];
+    for (int64_t u = 0; u < kUnit; ++u) std::memcpy(&rows[u], line + (c + u) * taps, sizeof rows[u]);
+    int8_t turned[kReach * kUnit];
+    InterleaveRows<kUnit>(rows, turned);
+    for (int64_t tap = 0; tap < taps; ++tap) std::memcpy(to + tap * stride + c, turned + tap * kUnit, kUnit);
   }
   for (; c < channels; ++c)
     for (int64_t tap = 0; tap < taps; ++tap) to[tap * stride + c] = line[c * taps + tap];
 }
+
+namespace {
 
 // Lines of `taps` weights for each of `channels`; in panels there are `depth` / taps channels.
 void FillFromLines(const int8_t* lines, const int8_t* end, int64_t channels, int64_t depth, int64_t columns,
@@ -138,29 +148,21 @@ void FillFromLines(const int8_t* lines, const int8_t* end, int64_t channels, int
 }
 
 // Bytes of packed weights with their sums.
-int64_t WholeSize(const Int8Weights& weights) {
-  return weights.groups *
-         (PackedInt8Size(weights.depth, weights.columns) + weights.columns * static_cast<int64_t>(sizeof(int32_t)));
+int64_t WholeSize(const Int8Shape& shape) {
+  return shape.groups *
+         (PackedInt8Size(shape.depth, shape.columns) + shape.columns * static_cast<int64_t>(sizeof(int32_t)));
 }
 
 // fill(group, its panels, its sums)
 template <class FillGroup>
-WeightCache::Fill FillAll(const Int8Weights& weights, const FillGroup& fill) {
-  return [=, groups = weights.groups, columns = weights.columns,
-          size = PackedInt8Size(weights.depth, weights.columns)](Tensor& packed) {
+WeightCache::Fill FillAll(const Int8Shape& shape, const FillGroup& fill) {
+  return [=, size = PackedInt8Size(shape.depth, shape.columns)](Tensor& packed) {
     auto* panels = packed.MutableData<int8_t>();
-    for (int64_t group = 0; group < groups; ++group)
-      fill(group, panels + group * size, reinterpret_cast<int32_t*>(panels + groups * size) + group * columns);
+    auto* sums = reinterpret_cast<int32_t*>(panels + shape.groups * size);
+    for (int64_t group = 0; group < shape.groups; ++group)
+      fill(group, panels + group * size, sums + group * shape.columns);
   };
 }
-
-WeightCache::Fill FillRows(const Tensor& weight, uint8_t flip) {
-  return FillAll({1, weight.dim(0), weight.dim(1), nullptr}, [=](int64_t, int8_t* panels, int32_t* sums) {
-    PackInt8Columns(weight, flip, 0, weight.dim(1), panels, sums);
-  });
-}
-
-std::string RowsForm(uint8_t flip) { return Cat("8-bit panels ^ ", static_cast<int>(flip), Int8Order()); }
 
 }  // namespace
 
@@ -193,36 +195,32 @@ void Int8ColumnSums::Take(const void* panels, int64_t columns, int32_t* sums) co
   multiply_(product);
 }
 
-void PackInt8Columns(const Tensor& weight, uint8_t flip, int64_t first, int64_t count, int8_t* panels, int32_t* sums) {
-  FillFromRows(reinterpret_cast<const uint8_t*>(weight.raw()) + first, weight.dim(1), weight.dim(0), count, flip,
-               panels, sums);
-}
-
 Int8Weights PackInt8Rows(const Tensor& weight, uint8_t flip, WeightCache& cache) {
-  Int8Weights made{1, weight.dim(0), weight.dim(1), nullptr};
-  made.packed = cache.GetTensor(weight, RowsForm(flip), DType::kInt8, WholeSize(made), FillRows(weight, flip));
-  return made;
-}
-
-WeightCache::Later PackInt8RowsLater(const Tensor& weight, uint8_t flip, WeightCache& cache) {
-  const int64_t size = WholeSize({1, weight.dim(0), weight.dim(1), nullptr});
-  return cache.GetLater(weight, RowsForm(flip), DType::kInt8, size, FillRows(weight, flip));
+  const Int8Shape shape{1, weight.dim(0), weight.dim(1)};
+  auto pack = [=](int64_t first, int64_t count, int8_t* panels, int32_t* sums) {
+    FillFromRows(reinterpret_cast<const uint8_t*>(weight.raw()) + first, shape.columns, shape.depth, count, flip,
+                 panels, sums);
+  };
+  auto fill = [=](int64_t, int8_t* panels, int32_t* sums) { pack(0, shape.columns, panels, sums); };
+  return {shape,
+          cache.GetLater(weight, Cat("8-bit panels ^ ", static_cast<int>(flip), Int8Order()), DType::kInt8,
+                         WholeSize(shape), FillAll(shape, fill)),
+          pack};
 }
 
 Int8Weights PackInt8Lines(const Tensor& weight, int64_t groups, int64_t taps, WeightCache& cache,
                           int64_t channel_unit) {
   const int64_t columns = weight.dim(0) / groups, length = weight.size() / weight.dim(0), channels = length / taps;
   const int64_t depth = (channels + channel_unit - 1) / channel_unit * channel_unit * taps;
-  Int8Weights made{groups, depth, columns, nullptr};
-  auto fill = [=](int64_t group, int8_t* panels, int32_t* sums) {
+  const Int8Shape shape{groups, depth, columns};
+  auto pack = [=](int64_t first, int64_t count, int8_t* panels, int32_t* sums) {
     const int8_t* lines = weight.Data<int8_t>();
-    FillFromLines(lines + group * columns * length, lines + weight.size(), channels, depth, columns, taps, panels,
-                  sums);
+    FillFromLines(lines + first * length, lines + weight.size(), channels, depth, count, taps, panels, sums);
   };
+  auto fill = [=](int64_t group, int8_t* panels, int32_t* sums) { pack(group * columns, columns, panels, sums); };
   std::string form = Cat("8-bit lines of ", taps, " taps in ", groups, " groups",
                          depth > length ? ", channels padded" : "", Int8Order());
-  made.packed = cache.GetTensor(weight, form, DType::kInt8, WholeSize(made), FillAll(made, fill));
-  return made;
+  return {shape, cache.GetLater(weight, form, DType::kInt8, WholeSize(shape), FillAll(shape, fill), groups > 1), pack};
 }
 
 }  // namespace ferry

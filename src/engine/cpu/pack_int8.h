@@ -6,26 +6,29 @@
 
 namespace ferry {
 
-// Weights of one or several groups: w(group, n, k) without zero points.
-struct Int8Weights {
+// The shape of weights of one or several groups: w(group, n, k) without zero points.
+struct Int8Shape {
   int64_t groups = 1, depth = 0, columns = 0;  // columns of a group
-  // The panels of every group, then the sums of every column of every group. As WeightCache::GetTensor has it.
-  std::shared_ptr<const Tensor> packed;
+};
 
-  const int8_t* GroupPanels(int64_t group) const {
-    return packed->Data<int8_t>() + group * PackedInt8Size(depth, columns);
-  }
+// Weights in panels, or what it takes to pack some columns of them on the way, together with their sums.
+struct Int8Weights {
+  Int8Shape shape;
+  WeightCache::Later packed;  // the panels of every group, then the sums of every column of every group
+  // Columns [first, first + count) of a single group; `first` begins a panel.
+  std::function<void(int64_t first, int64_t count, int8_t* panels, int32_t* sums)> pack;
 };
 
 // A [depth × columns] matrix of bytes; every byte is changed by `flip`.
 Int8Weights PackInt8Rows(const Tensor& weight, uint8_t flip, WeightCache& cache);
-// The same for whoever can do with some columns at a time, which are made on the way together with their sums.
-WeightCache::Later PackInt8RowsLater(const Tensor& weight, uint8_t flip, WeightCache& cache);
-void PackInt8Columns(const Tensor& weight, uint8_t flip, int64_t first, int64_t count, int8_t* panels, int32_t* sums);
 // One line of int8_t for each column of each group, which holds `taps` weights of every channel side by side; in panels
-// those of one tap are, with zeros up to a multiple of `channel_unit` channels.
+// those of one tap are, with zeros up to a multiple of `channel_unit` channels. Several groups are packed at once.
 Int8Weights PackInt8Lines(const Tensor& weight, int64_t groups, int64_t taps, WeightCache& cache,
                           int64_t channel_unit = 1);
+
+// A line of the weights of all taps of each channel becomes one of all channels of each tap, `stride` from tap to tap;
+// `end` is behind all lines.
+void TurnTaps(const int8_t* line, int64_t channels, int64_t taps, const int8_t* end, int8_t* to, int64_t stride);
 
 // What tells packed 8-bit weights of one kind of processor from those of another; a part of their form's name.
 std::string Int8Order();

@@ -36,10 +36,15 @@ class ProductConv final : public Algorithm {
   }
 
   void Run(const Call& call) const override {
+    ForInt8Parts(call.context, weights_, finish_, [&](const Int8Part& part) { RunPart(call, part); });
+  }
+
+ private:
+  void RunPart(const Call& call, const Int8Part& part) const {
     const ConvPlan& conv = plan_.conv;
     if (!MergesTaps(plan_)) {
-      ForInt8Blocks(call.context, weights_, conv.batch * conv.counts.output,
-                    [&](const Int8Block& block) { RunBlock(call, block); });
+      ForInt8Blocks(call.context, part.shape, conv.batch * conv.counts.output,
+                    [&](const Int8Block& block) { RunBlock(call, part, block); });
       return;
     }
     int64_t row_size = padded_[2] * conv.channels, rows = padded_[0] * padded_[1];
@@ -49,47 +54,46 @@ class ProductConv final : public Algorithm {
       call.context.ParallelFor(rows, 1 + 65536 / row_size, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) FillRow(row, from, copy + row * row_size);
       });
-      ForInt8Blocks(call.context, weights_, conv.counts.output, [&](const Int8Block& block) {
+      ForInt8Blocks(call.context, part.shape, conv.counts.output, [&](const Int8Block& block) {
         void* ready = ReadyRows(block.rows, conv.depth());
         PrepareMerged(copy, block, ready);
         Int8Block placed = block;
         placed.row += image * conv.counts.output;
-        Multiply(call, placed, 0, ready, block.first * kInt8PanelWidth, LastColumn(block));
+        Multiply(call, part, placed, 0, ready);
       });
     }
   }
 
- private:
   std::byte* RowAt(void* ready, int64_t row) const {
     return static_cast<std::byte*>(ready) + row * PaddedDepth(plan_.conv.depth()) * kernels_.element_bytes;
   }
-  int64_t LastColumn(const Int8Block& block) const {
-    return std::min(plan_.conv.features, block.last * kInt8PanelWidth);
-  }
 
-  void RunBlock(const Call& call, const Int8Block& block) const {
+  void RunBlock(const Call& call, const Int8Part& part, const Int8Block& block) const {
     const ConvPlan& conv = plan_.conv;
     if (conv.groups == 1) {
       const void* ready = conv.is_pointwise()
                               ? PrepareRows(call.x + block.row * conv.depth(), finish_.flip(), block.rows, conv.depth())
                               : PrepareWindows(call, block, 0);
-      return Multiply(call, block, 0, ready, block.first * kInt8PanelWidth, LastColumn(block));
+      return Multiply(call, part, block, 0, ready);
     }
     for (int64_t group = block.first; group < block.last; ++group)
-      Multiply(call, block, group, PrepareWindows(call, block, group), 0, conv.group_features);
+      Multiply(call, part, block, group, PrepareWindows(call, block, group));
   }
 
-  // Columns [first, last) of a group.
-  void Multiply(const Call& call, const Int8Block& block, int64_t group, const void* ready, int64_t first,
-                int64_t last) const {
+  // The block's columns, or all of a group.
+  void Multiply(const Call& call, const Int8Part& part, const Int8Block& block, int64_t group,
+                const void* ready) const {
     const ConvPlan& conv = plan_.conv;
+    const int64_t first = conv.groups > 1 ? 0 : block.first * kInt8PanelWidth;
+    const int64_t last = conv.groups > 1 ? part.shape.columns : block.last * kInt8PanelWidth;
     Int8Product product{ready, block.rows, conv.depth()};
-    product.packed = weights_.GroupPanels(group) + first * PaddedDepth(conv.depth());
-    product.columns = last - first;
+    product.packed = part.PanelsOf(group, part.first + first);
+    product.columns = std::min(part.shape.columns, last) - first;
     product.is_signed = finish_.has_signed_rows();
     product.scratch = Int8Scratch(block.rows, conv.depth());
-    int64_t column = group * conv.group_features + first;
-    product.out = finish_.Output(finish_.At(call.y, block.row * conv.features + column), conv.features, column);
+    const int64_t in_part = group * conv.group_features + first, column = part.first + in_part;
+    product.out = finish_.Output(finish_.At(call.y, block.row * conv.features + column), conv.features, column,
+                                 part.offsets + in_part);
     kernels_.multiply(product);
   }
 
@@ -203,7 +207,7 @@ int64_t TapPairs(const ConvPlan& conv) { return (conv.counts.taps + 1) / 2; }
 
 class DepthwiseConv8 final : public Algorithm {
  public:
-  DepthwiseConv8(const ImageConvPlan& plan, Int8Finish finish, std::shared_ptr<const Tensor> weights)
+  DepthwiseConv8(const ImageConvPlan& plan, Int8Finish finish, WeightCache::Later weights)
       : Algorithm(plan, std::move(finish)),
         weights_(std::move(weights)),
         pairs_(TapPairs(plan_.conv)),
@@ -214,19 +218,21 @@ class DepthwiseConv8 final : public Algorithm {
     int64_t rows = plan_.axes[1].output, width = plan_.axes[2].output;
     int64_t row_work = width * conv.channels * conv.counts.taps;
     int64_t grain = std::max<int64_t>(1, kPieceWork / 16 / std::max<int64_t>(1, row_work));
+    const Tensor& weights = weights_.Get();
+    const int32_t* offsets = finish_.OffsetsOf(weights);
     call.context.ParallelFor(conv.batch * rows, grain, [&](int64_t begin, int64_t end) {
       int64_t taps = 2 * pairs_;
       const uint8_t** pointers = ThreadScratch<const uint8_t*>(ScratchUse::kRowPointers, width * taps);
       Int8Depthwise line;
       line.taps = pointers;
       line.pixels = width, line.pairs = pairs_, line.channels = conv.channels;
-      line.weights = weights_->Data<int16_t>();
+      line.weights = weights.Data<int16_t>();
       line.slides = plan_.axes[1].kernel == 3 && plan_.axes[2].kernel == 3 && plan_.axes[2].stride == 1 &&
                     plan_.axes[2].dilation == 1;
       line.flip = finish_.flip();
       for (int64_t row = begin; row < end; ++row) {
         PointAtTaps(call.x + row / rows * conv.counts.input * conv.channels, row % rows, pointers);
-        line.out = finish_.Output(finish_.At(call.y, row * width * conv.channels), conv.channels, 0);
+        line.out = finish_.Output(finish_.At(call.y, row * width * conv.channels), conv.channels, 0, offsets);
         BestInt8ImageKernels().depthwise(line);
       }
     });
@@ -252,14 +258,14 @@ class DepthwiseConv8 final : public Algorithm {
     }
   }
 
-  std::shared_ptr<const Tensor> weights_;  // [2 · pairs, channels] and the sums
+  WeightCache::Later weights_;  // never put off: [2 · pairs, channels] and the sums
   int64_t pairs_;
   std::vector<uint8_t> zeros_;
 };
 
-std::shared_ptr<const Tensor> TurnTaps(const Tensor& weight, const ConvPlan& conv, WeightCache& cache) {
+WeightCache::Later DepthwiseTaps(const Tensor& weight, const ConvPlan& conv, WeightCache& cache) {
   int64_t channels = conv.channels, taps = conv.counts.taps, count = 2 * TapPairs(conv) * channels;
-  return cache.GetTensor(weight, "8-bit taps", DType::kInt16, count + 2 * channels, [=](Tensor& turned) {
+  auto turn = [=](Tensor& turned) {
     auto* to = turned.MutableData<int16_t>();
     std::fill_n(to, turned.size(), int16_t{0});
     auto* sums = reinterpret_cast<int32_t*>(to + count);
@@ -269,7 +275,8 @@ std::shared_ptr<const Tensor> TurnTaps(const Tensor& weight, const ConvPlan& con
         to[tap * channels + c] = *from;
         sums[c] += *from;
       }
-  });
+  };
+  return cache.GetLater(weight, "8-bit taps", DType::kInt16, count + 2 * channels, turn, true);
 }
 
 std::unique_ptr<Algorithm> Choose(const KernelRequest& request, const Shape& shape) {
@@ -280,22 +287,21 @@ std::unique_ptr<Algorithm> Choose(const KernelRequest& request, const Shape& sha
   QuantizedStep step = QuantizedStep::Read(request.node);
   DType x_type = request.inputs[0]->type.dtype;
   bool has_bias = request.inputs.size() > 3 && request.inputs[3];
-  auto finish_of = [&](Int8Finish::Of maker, const std::shared_ptr<const Tensor>& packed) {
-    return Int8Finish(maker, step, x_type, packed, request.weights, *request.inputs[2]->constant,
+  auto finish_of = [&](Int8Finish::Of maker) {
+    return Int8Finish(maker, step, x_type, *request.inputs[2]->constant,
                       has_bias ? &*request.inputs[3]->constant : nullptr, conv.features);
   };
-  auto finish = [&](const std::shared_ptr<const Tensor>& packed) { return finish_of(Int8Finish::Of::kImage, packed); };
+  using enum Int8Finish::Of;
   if (conv.group_channels == 1 && conv.group_features == 1 && !plan.channels_first && plan.axes[0].kernel == 1 &&
       plan.axes[0].input == 1) {
-    auto taps = TurnTaps(weight, conv, request.weights);
-    return std::make_unique<DepthwiseConv8>(plan, finish(taps), taps);
+    return std::make_unique<DepthwiseConv8>(plan, finish_of(kImage), DepthwiseTaps(weight, conv, request.weights));
   }
   if (int64_t outputs = QuantizedWinogradOutputs(plan, weight))
-    return MakeQuantizedWinograd(plan, weight, outputs, request.weights, finish);
-  if (FitsQuantizedRuns(plan)) return MakeQuantizedRuns(plan, weight, request.weights, finish);
+    return MakeQuantizedWinograd(plan, weight, outputs, request.weights, finish_of(kImage));
+  if (FitsQuantizedRuns(plan)) return MakeQuantizedRuns(plan, weight, request.weights, finish_of(kImage));
   if (plan.channels_first && !MergesTaps(plan)) return nullptr;
   Int8Weights packed = PackInt8Lines(weight, conv.groups, conv.counts.taps, request.weights);
-  return std::make_unique<ProductConv>(plan, finish_of(Int8Finish::Of::kProduct, packed.packed), packed);
+  return std::make_unique<ProductConv>(plan, finish_of(kProduct), std::move(packed));
 }
 
 class QuantizedImageConv final : public Kernel {

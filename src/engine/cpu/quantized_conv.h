@@ -27,16 +27,12 @@ class QuantizedConvAlgorithm {
 
 // The size of the tiles with which Winograd's algorithm pays for this convolution, 0: it does not.
 int64_t QuantizedWinogradOutputs(const ImageConvPlan& plan, const Tensor& weight);
-// Makes what becomes of the sums, given packed weights that end with their sums.
-using MakeInt8Finish = FunctionRef<Int8Finish(const std::shared_ptr<const Tensor>&)>;
 std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedWinograd(const ImageConvPlan& plan, const Tensor& weight,
-                                                              int64_t outputs, WeightCache& cache,
-                                                              MakeInt8Finish finish);
-
+                                                              int64_t outputs, WeightCache& cache, Int8Finish finish);
 
 // Windows multiplied where they are, without a copy of each: where kernels can, for one group and two axes.
 bool FitsQuantizedRuns(const ImageConvPlan& plan);
 std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedRuns(const ImageConvPlan& plan, const Tensor& weight,
-                                                          WeightCache& cache, MakeInt8Finish finish);
+                                                          WeightCache& cache, Int8Finish finish);
 
 }  // namespace ferry

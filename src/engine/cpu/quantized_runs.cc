@@ -42,7 +42,7 @@ class RunsConv final : public QuantizedConvAlgorithm {
       : QuantizedConvAlgorithm(plan, std::move(finish)), weights_(std::move(weights)) {
     const ConvPlan& conv = plan_.conv;
     const WindowAxis &vertical = plan_.axes[1], &horizontal = plan_.axes[2];
-    pixel_ = weights_.depth / conv.counts.taps;
+    pixel_ = weights_.shape.depth / conv.counts.taps;
     height_ = Reach(vertical), width_ = Reach(horizontal);
     copies_ = plan_.channels_first || pixel_ != conv.channels || finish_.flip() != 0 ||
               LeavesImage(vertical, height_) || LeavesImage(horizontal, width_);
@@ -54,12 +54,14 @@ class RunsConv final : public QuantizedConvAlgorithm {
 
   void Run(const QuantizedConvCall& call) const override {
     const ConvPlan& conv = plan_.conv;
-    for (int64_t number = 0; number < conv.batch; ++number) {
-      const uint8_t* image = call.x + number * conv.channels * conv.counts.input;
-      if (copies_) image = Copy(call, image);
-      ForInt8Blocks(call.context, weights_, conv.counts.output,
-                    [&](const Int8Block& block) { Multiply(call, image, number * conv.counts.output, block); });
-    }
+    ForInt8Parts(call.context, weights_, finish_, [&](const Int8Part& part) {
+      for (int64_t number = 0; number < conv.batch; ++number) {
+        const uint8_t* image = call.x + number * conv.channels * conv.counts.input;
+        if (copies_) image = Copy(call, image);
+        ForInt8Blocks(call.context, part.shape, conv.counts.output,
+                      [&](const Int8Block& block) { Multiply(call, part, image, number * conv.counts.output, block); });
+      }
+    });
   }
 
  private:
@@ -98,7 +100,8 @@ class RunsConv final : public QuantizedConvAlgorithm {
     }
   }
 
-  void Multiply(const QuantizedConvCall& call, const uint8_t* image, int64_t first_row, const Int8Block& block) const {
+  void Multiply(const QuantizedConvCall& call, const Int8Part& part, const uint8_t* image, int64_t first_row,
+                const Int8Block& block) const {
     const ConvPlan& conv = plan_.conv;
     const WindowAxis &vertical = plan_.axes[1], &horizontal = plan_.axes[2];
     const uint8_t** at = ThreadScratch<const uint8_t*>(ScratchUse::kRowPointers, block.rows);
@@ -109,12 +112,12 @@ class RunsConv final : public QuantizedConvAlgorithm {
     }
     Int8Runs runs = runs_;
     runs.at = at;
-    const int64_t column = block.first * kInt8PanelWidth;
-    Int8Product product{nullptr, block.rows, weights_.depth};
-    product.packed = weights_.GroupPanels(0) + column * PaddedDepth(weights_.depth);
-    product.columns = std::min(conv.features, block.last * kInt8PanelWidth) - column;
-    product.out =
-        finish_.Output(finish_.At(call.y, (first_row + block.row) * conv.features + column), conv.features, column);
+    const int64_t first = block.first * kInt8PanelWidth, column = part.first + first;
+    Int8Product product{nullptr, block.rows, weights_.shape.depth};
+    product.packed = part.PanelsOf(0, column);
+    product.columns = std::min(part.shape.columns, block.last * kInt8PanelWidth) - first;
+    product.out = finish_.Output(finish_.At(call.y, (first_row + block.row) * conv.features + column), conv.features,
+                                 column, part.offsets + first);
     kernels_.multiply_runs(product, runs);
   }
 
@@ -136,9 +139,9 @@ bool FitsQuantizedRuns(const ImageConvPlan& plan) {
 }
 
 std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedRuns(const ImageConvPlan& plan, const Tensor& weight,
-                                                          WeightCache& cache, MakeInt8Finish finish) {
+                                                          WeightCache& cache, Int8Finish finish) {
   Int8Weights packed = PackInt8Lines(weight, 1, plan.conv.counts.taps, cache, BestInt8Kernels().depth_unit);
-  return std::make_unique<RunsConv>(plan, finish(packed.packed), packed);
+  return std::make_unique<RunsConv>(plan, std::move(finish), std::move(packed));
 }
 
 }  // namespace ferry

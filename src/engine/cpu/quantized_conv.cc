@@ -157,10 +157,22 @@ class ProductConv final : public Algorithm {
       for (int64_t i = 0; i < (end - begin) * channels; ++i) out[i] = from[i] ^ flip;
       return;
     }
+    if (channels == 3) return FillColours(image + offset, end - begin, flip, to + begin * channels);
     for (int64_t c = 0; c < channels; ++c) {
       const uint8_t* from = image + c * plan_.conv.counts.input + offset;
       uint8_t* out = to + begin * channels + c;
       for (int64_t x = 0; x < end - begin; ++x) out[x * channels] = from[x] ^ flip;
+    }
+  }
+
+  // Pixels of four bytes, each written over the last byte of the one before.
+  void FillColours(const uint8_t* from, int64_t count, uint8_t flip, uint8_t* to) const {
+    constexpr int64_t kAtOnce = 64;
+    for (uint8_t pixels[4 * kAtOnce]; count > 0; count -= kAtOnce, from += kAtOnce, to += 3 * kAtOnce) {
+      const int64_t some = std::min(count, kAtOnce);
+      JoinPlanes(from, plan_.conv.counts.input, 3, some, flip, pixels);
+      for (int64_t x = 0; x + 1 < some; ++x) std::memcpy(to + 3 * x, pixels + 4 * x, 4);
+      std::memcpy(to + 3 * (some - 1), pixels + 4 * (some - 1), 3);
     }
   }
 
@@ -182,7 +194,7 @@ class ProductConv final : public Algorithm {
     const auto& axes = plan_.axes;
     const int64_t channels = plan_.conv.channels, run = axes[2].kernel * channels, row_size = padded_[2] * channels;
     const int64_t bytes = kernels_.element_bytes, ready_size = PaddedDepth(plan_.conv.depth()) * bytes;
-    // Whole vectors are faster; what is too much is written over by what comes next.
+    // Whole vectors are faster; what is too much is written over by what comes next, or pads the depth.
     const int64_t reach = (run + kInt8Slack - 1) / kInt8Slack * kInt8Slack;
     for (; count > 0; --count, from += axes[2].stride * channels, to += ready_size) {
       std::byte* at = to;
@@ -194,7 +206,7 @@ class ProductConv final : public Algorithm {
           else
             for (int64_t i = 0; i < reach; i += kInt8Slack) std::memcpy(at + i, line + i, kInt8Slack);
         }
-      if (at < to + ready_size) kernels_.fill(0, (to + ready_size - at) / bytes, at);
+      if (const int64_t rest = (to + ready_size - at) / bytes; rest > reach - run) kernels_.fill(0, rest, at);
     }
   }
 

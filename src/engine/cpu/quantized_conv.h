@@ -30,6 +30,10 @@ int64_t QuantizedWinogradOutputs(const ImageConvPlan& plan, const Tensor& weight
 std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedWinograd(const ImageConvPlan& plan, const Tensor& weight,
                                                               int64_t outputs, WeightCache& cache, Int8Finish finish);
 
+// Up to four planes of bytes become pixels of four; those of missing planes are 0.
+void JoinPlanes(const uint8_t* planes, int64_t plane_stride, int64_t channels, int64_t pixels, uint8_t flip,
+                uint8_t* to);
+
 // Windows multiplied where they are, without a copy of each: where kernels can, for one group and two axes.
 bool FitsQuantizedRuns(const ImageConvPlan& plan);
 std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedRuns(const ImageConvPlan& plan, const Tensor& weight,

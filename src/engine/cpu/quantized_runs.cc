@@ -10,13 +10,10 @@
 #include "kernels/transpose_block.h"
 
 namespace ferry {
-namespace {
 
-using Zip = BlockTranspose<uint8_t>;
-
-// Up to four planes of bytes become pixels of four; those of missing planes are 0.
 void JoinPlanes(const uint8_t* planes, int64_t plane_stride, int64_t channels, int64_t pixels, uint8_t flip,
                 uint8_t* to) {
+  using Zip = BlockTranspose<uint8_t>;
   constexpr auto kSide = static_cast<int64_t>(Zip::kSide);
   int64_t x = 0;
   for (; x + kSide <= pixels; x += kSide) {
@@ -35,6 +32,8 @@ void JoinPlanes(const uint8_t* planes, int64_t plane_stride, int64_t channels, i
     for (int64_t c = 0; c < 4; ++c)
       to[4 * x + c] = c < channels ? static_cast<uint8_t>(planes[c * plane_stride + x] ^ flip) : uint8_t{0};
 }
+
+namespace {
 
 class RunsConv final : public QuantizedConvAlgorithm {
  public:

@@ -23,6 +23,8 @@ constexpr int64_t kWidth = ferry::kInt8PanelWidth;
 constexpr int64_t kChunkDepth = 1024, kChunkUnits = kChunkDepth / kBytesUnit;
 // Finding doubles takes as long as fewer columns gain by them.
 constexpr int64_t kDoublesColumns = 128, kDoublesUnits = 16;
+// Looking through rows takes longer than one panel gains by it, or than any do by so few units.
+constexpr int64_t kFewUnits = 8;
 // Room for the units of all tiles of a block of rows.
 constexpr int64_t kListBytes = 40 << 10, kMostChunks = kListBytes / kChunkUnits + kBlockRows / kRows;
 
@@ -281,6 +283,7 @@ class BlockProduct {
         sorted_(sorted) {}
 
   void Run() {
+    if (product_.scratch && (units_ <= kFewUnits || product_.columns <= kWidth)) return RunWidened();
     if (IsSortedOnce()) {
       // A few tiles tell mostly what is true of all.
       const int64_t tiles = rows_ / kRows;

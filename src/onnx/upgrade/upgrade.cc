@@ -44,14 +44,14 @@ class Upgrader {
     if (!NeedsUpgrade(graph.nodes, opsets)) return;
     Scope scope(graph.nodes, opsets, outer);
     scope.Declare(graph);
-    graph.nodes = Upgraded(graph.nodes, opsets, scope);
+    UpgradeNodes(graph.nodes, opsets, scope);
   }
 
   void UpgradeFunction(Function& function) {
     if (!NeedsUpgrade(function.nodes, function.opsets)) return;
     Scope scope(function.nodes, function.opsets, nullptr);
     scope.Declare(function.value_infos);
-    function.nodes = Upgraded(function.nodes, function.opsets, scope);
+    UpgradeNodes(function.nodes, function.opsets, scope);
   }
 
  private:
@@ -74,21 +74,37 @@ class Upgrader {
     return found;
   }
 
-  std::vector<Node> Upgraded(const std::vector<Node>& nodes, const std::vector<OpsetImport>& opsets, Scope& scope) {
-    std::vector<Node> out;
-    out.reserve(nodes.size());
+  // The scope reads the nodes as they were until the last of them is done.
+  void UpgradeNodes(std::vector<Node>& nodes, const std::vector<OpsetImport>& opsets, Scope& scope) {
+    std::vector<Node> made;
+    std::vector<std::pair<size_t, size_t>> ends;  // a node, and where those made for it end
     for (size_t i = 0; i < nodes.size(); ++i) {
+      bool bodies = false;
+      ForEachSubgraph(nodes[i], [&](const Graph& body) { bodies |= NeedsUpgrade(body.nodes, opsets); });
+      const bool itself = NeedsUpgrade(nodes[i], opsets);
+      if (!bodies && !itself) continue;
       scope.EnterNode(i);
       Node node = nodes[i];
-      UpgradeBodies(node, opsets, scope);
-      if (NeedsUpgrade(node, opsets)) {
-        int64_t opset = OpsetOf(opsets, node.domain);
-        UpgradeNode(std::move(node), opset, scope, out);
-      } else {
-        out.push_back(std::move(node));
-      }
+      if (bodies) UpgradeBodies(node, opsets, scope);
+      if (itself)
+        UpgradeNode(std::move(node), OpsetOf(opsets, nodes[i].domain), scope, made);
+      else
+        made.push_back(std::move(node));
+      ends.emplace_back(i, made.size());
     }
-    return out;
+    std::vector<Node> upgraded;
+    upgraded.reserve(nodes.size() + made.size() - ends.size());
+    auto next = ends.begin();
+    size_t begin = 0;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (next == ends.end() || next->first != i) {
+        upgraded.push_back(std::move(nodes[i]));
+        continue;
+      }
+      for (; begin < next->second; ++begin) upgraded.push_back(std::move(made[begin]));
+      ++next;
+    }
+    nodes = std::move(upgraded);
   }
 
   void UpgradeNode(Node node, int64_t opset, Scope& scope, std::vector<Node>& out) {

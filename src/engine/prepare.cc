@@ -83,6 +83,7 @@ Graph PrepareGraph(const Model& model, int threads) {
   if (!model.has_graph) Fail(ErrorCode::kInvalidModel, "the model has no graph");
   Model copy = CopyDeep(model);
   UpgradeToNewest(copy);
+  copy.graph.value_infos.clear();  // inference finds more
   InlineFunctions(copy);
   ExpandGradients(copy);
   std::vector<Tensor*> read;

@@ -11,19 +11,11 @@ GraphEditor::GraphEditor(Graph& graph)
     : graph_(graph),
       removed_(graph.nodes.size()),
       names_(graph.inputs.size() + graph.initializers.size() + 2 * graph.nodes.size()) {
+  values_.reserve(graph.inputs.size() + graph.initializers.size() + 2 * graph.nodes.size());
   for (size_t i = 0; i < graph.initializers.size(); ++i) At(graph.initializers[i].name).constant = static_cast<int>(i);
   for (const ValueInfo& input : graph.inputs) At(input.name).constant = -1;
   for (const ValueInfo& output : graph.outputs) ++At(output.name).other_uses;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    Link(i);
-    for (const std::string& name : CapturedNames(graph.nodes[i])) ++At(name).other_uses;
-    ForEachSubgraph(graph.nodes[i], [&](const Graph& body) {
-      ForEachGraph(body, [&](const Graph& inner) {
-        for (const Node& node : inner.nodes)
-          for (const std::string& output : node.outputs) At(output);
-      });
-    });
-  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) Link(i);
 }
 
 const GraphEditor::Value& GraphEditor::Find(const std::string& name) const {
@@ -44,6 +36,7 @@ void GraphEditor::Link(size_t index) {
     if (!input.empty()) At(input).readers.push_back(index);
   for (const std::string& output : node.outputs)
     if (!output.empty()) At(output).producer = static_cast<int>(index);
+  for (const std::string& name : CapturedNames(node)) ++At(name).other_uses;
 }
 
 void GraphEditor::Unlink(size_t index) {
@@ -58,6 +51,7 @@ void GraphEditor::Unlink(size_t index) {
     Value& value = At(output);
     if (value.producer == static_cast<int>(index)) value.producer = -1;
   }
+  for (const std::string& name : CapturedNames(node)) --At(name).other_uses;
 }
 
 int GraphEditor::Producer(const std::string& value) const { return Find(value).producer; }
@@ -79,7 +73,20 @@ const Tensor* GraphEditor::Constant(const std::string& value) const {
   return index < 0 ? nullptr : &graph_.initializers[static_cast<size_t>(index)].tensor;
 }
 
+// A new name must not hide one that a body makes.
+void GraphEditor::TakeNamesOfBodies() {
+  has_names_of_bodies_ = true;
+  for (const Node& node : graph_.nodes)
+    ForEachSubgraph(node, [&](const Graph& body) {
+      ForEachGraph(body, [&](const Graph& inner) {
+        for (const Node& made_by : inner.nodes)
+          for (const std::string& output : made_by.outputs) At(output);
+      });
+    });
+}
+
 std::string GraphEditor::FreshName(const std::string& hint) {
+  if (!has_names_of_bodies_) TakeNamesOfBodies();
   std::string name = hint;
   for (int i = 1; names_.Has(name); ++i) name = Cat(hint, "_", i);
   At(name);
@@ -99,15 +106,21 @@ void GraphEditor::DefineConstant(const std::string& name, Tensor tensor) {
 
 void GraphEditor::Remove(size_t index) {
   Unlink(index);
-  for (const std::string& name : CapturedNames(node(index))) --At(name).other_uses;
   removed_[index] = true;
   changed_ = true;
 }
 
+Node GraphEditor::Take(size_t index) {
+  Remove(index);
+  const size_t count = graph_.nodes.size();
+  return std::move(index < count ? graph_.nodes[index] : inserted_[index - count].node);
+}
+
 void GraphEditor::Replace(size_t index, Node node) {
-  Unlink(index);
+  if (!removed_[index]) Unlink(index);
   const size_t count = graph_.nodes.size();
   (index < count ? graph_.nodes[index] : inserted_[index - count].node) = std::move(node);
+  removed_[index] = false;
   Link(index);
   changed_ = true;
 }

@@ -43,6 +43,8 @@ class GraphEditor {
   // Changes take effect at once in Producer and Readers; removed nodes vanish in Finish.
   void Remove(size_t index);
   void Replace(size_t index, Node node);  // outputs and inputs may differ
+  // Removes a node and gives it away, to be changed and put somewhere with Replace, also where it was.
+  Node Take(size_t index);
   // Puts a node in front of the one at `position`; indices stay valid until Finish.
   void InsertBefore(size_t position, Node node);
 
@@ -62,14 +64,16 @@ class GraphEditor {
   };
   const Value& Find(const std::string& name) const;
   Value& At(const std::string& name);
+  void TakeNamesOfBodies();
   void Link(size_t index);
   void Unlink(size_t index);
 
   Graph& graph_;
   std::vector<bool> removed_;
   std::deque<Inserted> inserted_;  // their indices follow those of the graph's nodes
-  NameTable names_;                // every name that is taken
+  NameTable names_;                // every name of the graph
   std::vector<Value> values_;      // by the name's number
+  bool has_names_of_bodies_ = false;
   bool changed_ = false;
 };
 

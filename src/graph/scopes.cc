@@ -7,6 +7,8 @@ namespace {
 
 class Capture {
  public:
+  explicit Capture(size_t nodes) : names_(3 * nodes) { scopes_.reserve(3 * nodes); }
+
   // Bodies inside are walked through once, with the graphs around them in mind.
   void Collect(const Graph& graph) {
     std::vector<uint32_t> made;
@@ -49,19 +51,29 @@ class Capture {
   std::vector<uint32_t> scopes_;  // how many of the graphs we are in make a name
 };
 
+size_t CountNodes(const Graph& graph) {
+  size_t count = 0;
+  ForEachGraph(graph, [&](const Graph& inner) { count += inner.nodes.size(); });
+  return count;
+}
+
 }  // namespace
 
 std::vector<std::string> CapturedNames(const Graph& graph) {
-  Capture capture;
+  Capture capture(CountNodes(graph));
   capture.Collect(graph);
   return std::move(capture.captured);
 }
 
 std::vector<std::string> CapturedNames(const Node& node) {
   bool any = false;
-  ForEachSubgraph(node, [&](const Graph&) { any = true; });
+  size_t nodes = 0;
+  ForEachSubgraph(node, [&](const Graph& body) {
+    any = true;
+    nodes += CountNodes(body);
+  });
   if (!any) return {};
-  Capture capture;
+  Capture capture(nodes);
   ForEachSubgraph(node, [&](const Graph& body) { capture.Collect(body); });
   return std::move(capture.captured);
 }

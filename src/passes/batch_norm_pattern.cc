@@ -19,6 +19,8 @@ std::optional<ChannelAffine> MatchBatchNorm(const GraphEditor& editor, const Nod
     values[i] = constant->Data<float>();
   }
   ChannelAffine affine;
+  affine.factor.reserve(static_cast<size_t>(channels));
+  affine.offset.reserve(static_cast<size_t>(channels));
   double epsilon = node.Float("epsilon", 1e-5f);
   for (int64_t c = 0; c < channels; ++c) {
     double factor = static_cast<double>(values[1][c]) / std::sqrt(static_cast<double>(values[4][c]) + epsilon);

@@ -116,8 +116,9 @@ class ChannelsLast {
     editor_.Replace(index, std::move(node));
   }
 
-  static Node Renamed(const Node& node, std::string_view op) {
-    Node renamed = node;
+  // Not of a node that is looked at afterwards: it is taken.
+  Node Renamed(size_t index, std::string_view op) {
+    Node renamed = editor_.Take(index);
     renamed.op_type = op;
     renamed.domain = kInternalDomain;
     return renamed;
@@ -157,14 +158,12 @@ class ChannelsLast {
   // The first layer of a network may read what the caller gave.
   void PutConv(size_t index, const Tensor& weight, std::string_view op) {
     const Node& node = editor_.node(index);
-    Node conv = Renamed(node, op);
     std::vector<std::string> inputs = node.inputs;
     bool direct = !HasLast(inputs[0]) && weight.dim(1) <= kMostDirectChannels && node.Int("group", 1) == 1 &&
                   LastDilation(node) == 1;
-    if (direct)
-      conv.Set("channels_first", int64_t{1});
-    else
-      inputs[0] = Last(inputs[0], index);
+    if (!direct) inputs[0] = Last(inputs[0], index);
+    Node conv = Renamed(index, op);
+    if (direct) conv.Set("channels_first", int64_t{1});
     Put(index, std::move(conv), std::move(inputs));
   }
 
@@ -208,7 +207,7 @@ class ChannelsLast {
     if (node.HasInput(2) && !editor_.Constant(node.inputs[2])) return false;
     std::vector<std::string> inputs = node.inputs;
     inputs[0] = Last(inputs[0], index);
-    Put(index, Renamed(node, "ImageConvTranspose"), std::move(inputs));
+    Put(index, Renamed(index, "ImageConvTranspose"), std::move(inputs));
     return true;
   }
 
@@ -250,7 +249,7 @@ class ChannelsLast {
     const Node& node = editor_.node(index);
     std::vector<std::string> inputs = node.inputs;
     inputs[0] = Last(inputs[0], index);
-    Put(index, node, std::move(inputs));
+    Put(index, editor_.Take(index), std::move(inputs));
     return true;
   }
 
@@ -287,7 +286,7 @@ class ChannelsLast {
       if (inputs.back().empty()) return false;
     }
     if (inputs.size() == 2 && ConvertGate(index, inputs)) return true;
-    Put(index, node, std::move(inputs));
+    Put(index, editor_.Take(index), std::move(inputs));
     return true;
   }
 
@@ -318,10 +317,11 @@ class ChannelsLast {
     };
     std::string factors = spread(scale, node.outputs[0] + "_factor");
     std::string offsets = spread(shift, sum.outputs[0] + "_offset");
-    Node affine = Renamed(node, "ImageAffine");
+    std::vector<std::string> inputs = {last_[node.inputs[image]], factors, offsets};
+    Node affine = Renamed(index, "ImageAffine");
     affine.outputs = sum.outputs;
     editor_.Remove(static_cast<size_t>(reader));
-    Put(index, std::move(affine), {last_[node.inputs[image]], factors, offsets});
+    Put(index, std::move(affine), std::move(inputs));
     return true;
   }
 
@@ -336,7 +336,7 @@ class ChannelsLast {
       bool fits = SameDim((*small)[0], (*image)[0]) && SameDim((*small)[1], (*image)[1]);
       for (size_t axis = 2; axis < small->size(); ++axis) fits &= SameDim((*small)[axis], Dim(1));
       if (!fits || editor_.Constant(node.inputs[gate])) continue;
-      Put(index, Renamed(node, "ImageAffine"), {inputs[1 - gate], inputs[gate]});
+      Put(index, Renamed(index, "ImageAffine"), {inputs[1 - gate], inputs[gate]});
       return true;
     }
     return false;
@@ -359,7 +359,7 @@ class ChannelsLast {
     if (!images || axis < 0 || !PaysOff(node.inputs)) return false;
     std::vector<std::string> inputs;
     for (const std::string& input : node.inputs) inputs.push_back(Last(input, index));
-    Node moved = editor_.node(index);
+    Node moved = editor_.Take(index);
     moved.Set("axis", axis);
     Put(index, std::move(moved), std::move(inputs));
     return true;
@@ -371,7 +371,7 @@ class ChannelsLast {
     if (axis < 0) return false;
     std::vector<std::string> inputs = node.inputs;
     inputs[0] = Last(inputs[0], index);
-    Node moved = node;
+    Node moved = editor_.Take(index);
     moved.Set("axis", axis);
     Put(index, std::move(moved), std::move(inputs));
     return true;
@@ -383,7 +383,7 @@ class ChannelsLast {
     bool average = node.op_type == "AveragePool";
     if (average && node.Int("ceil_mode", 0) != 0) return false;
     std::string input = Last(node.inputs[0], index);
-    Put(index, Renamed(editor_.node(index), average ? "ImageAveragePool" : "ImageMaxPool"), {input});
+    Put(index, Renamed(index, average ? "ImageAveragePool" : "ImageMaxPool"), {input});
     return true;
   }
 
@@ -396,10 +396,10 @@ class ChannelsLast {
       if (!axes || !CoversSpatialAxes(*axes, rank)) return false;
       keep = node.Int("keepdims", 1) != 0;
     }
-    Node mean = Renamed(node, "ImageMean");
+    std::string input = Last(node.inputs[0], index);
+    Node mean = Renamed(index, "ImageMean");
     mean.attributes.clear();
     mean.Set("keepdims", int64_t{keep});
-    std::string input = Last(node.inputs[0], index);
     if (keep) {
       Put(index, std::move(mean), {input});
     } else {  // [N, C] is the same in either layout
@@ -420,7 +420,7 @@ class ChannelsLast {
     std::string factor = constant(affine->factor, node.outputs[0] + "_factor");
     std::string offset = constant(affine->offset, node.outputs[0] + "_offset");
     std::string input = Last(node.inputs[0], index);
-    Node moved = Renamed(editor_.node(index), "ImageAffine");
+    Node moved = Renamed(index, "ImageAffine");
     moved.attributes.clear();
     moved.outputs.resize(1);
     Put(index, std::move(moved), {input, factor, offset});
@@ -470,11 +470,11 @@ class ChannelsLast {
     if (reshape.op_type != "Reshape" || !to || to->size() != from->size()) return false;
     for (size_t axis = 0; axis < to->size(); ++axis)
       if (!SameDim((*from)[axis], (*to)[axis])) return false;
-    Node shuffle = Renamed(node, "ImageShuffle");
+    std::string input = Last(node.inputs[0], index);
+    Node shuffle = Renamed(index, "ImageShuffle");
     shuffle.attributes.clear();
     shuffle.Set("groups", *(*split)[1].value);
     shuffle.outputs = {reshape.outputs[0]};
-    std::string input = Last(node.inputs[0], index);
     editor_.Remove(static_cast<size_t>(join));
     editor_.Remove(static_cast<size_t>(turn));
     Put(index, std::move(shuffle), {input});

@@ -1,6 +1,7 @@
 #include "passes/fuse_conv.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "graph/editor.h"
 #include "ops/infer_graph.h"
@@ -29,15 +30,20 @@ class Fusion {
   }
 
  private:
+  // What a node can do in its own step, and what it makes then.
+  struct Taken {
+    std::string output;
+    std::string residual;
+    std::optional<Activation> activation;
+    std::vector<size_t> nodes;
+  };
+
   void FuseConv(size_t index) {
     const Node& conv = editor_.node(index);
-    if (editor_.Readers(conv.outputs[0]).empty()) return;
-    Node fused = conv;
-    if (fused.inputs.size() < 4) fused.inputs.resize(4);
-    std::vector<size_t> taken;
-    TakeResidual(fused, taken);
-    TakeActivation(fused, taken);
-    Finish(index, std::move(fused), taken);
+    Taken taken{conv.outputs[0]};
+    if (!conv.HasInput(3) && ActivationOf(conv).kind == ActivationKind::kNone) TakeResidual(taken);
+    TakeActivation(conv, taken);
+    Finish(index, taken);
   }
 
   bool IsPointwise(const Node& conv) const {
@@ -72,10 +78,10 @@ class Fusion {
   }
 
   void FuseActivation(size_t index) {
-    Node fused = editor_.node(index);
-    std::vector<size_t> taken;
-    TakeActivation(fused, taken);
-    Finish(index, std::move(fused), taken);
+    const Node& node = editor_.node(index);
+    Taken taken{node.outputs[0]};
+    TakeActivation(node, taken);
+    Finish(index, taken);
   }
 
   const SymbolicShape* ShapeOf(const std::string& value) const {
@@ -89,35 +95,38 @@ class Fusion {
            std::equal(first->begin(), first->end(), second->begin(), SameDim);
   }
 
-  void TakeResidual(Node& fused, std::vector<size_t>& taken) {
-    if (!fused.inputs[3].empty() || ActivationOf(fused).kind != ActivationKind::kNone) return;
-    int reader = editor_.OnlyReader(fused.outputs[0]);
+  void TakeResidual(Taken& taken) const {
+    int reader = editor_.OnlyReader(taken.output);
     if (reader < 0) return;
     const Node& add = editor_.node(static_cast<size_t>(reader));
     if (add.op_type != "Add" || !CanonicalDomain(add.domain).empty() || add.inputs[0] == add.inputs[1]) return;
-    const std::string& other = add.inputs[0] == fused.outputs[0] ? add.inputs[1] : add.inputs[0];
-    if (!SameShape(other, fused.outputs[0])) return;
-    fused.inputs[3] = other;
-    fused.outputs[0] = add.outputs[0];
-    taken.push_back(static_cast<size_t>(reader));
+    const std::string& other = add.inputs[0] == taken.output ? add.inputs[1] : add.inputs[0];
+    if (!SameShape(other, taken.output)) return;
+    taken.residual = other;
+    taken.output = add.outputs[0];
+    taken.nodes.push_back(static_cast<size_t>(reader));
   }
 
-  void TakeActivation(Node& fused, std::vector<size_t>& taken) {
-    if (ActivationOf(fused).kind != ActivationKind::kNone) return;
-    std::optional<ActivationMatch> match = MatchActivation(editor_, fused.outputs[0]);
+  void TakeActivation(const Node& node, Taken& taken) const {
+    if (ActivationOf(node).kind != ActivationKind::kNone) return;
+    std::optional<ActivationMatch> match = MatchActivation(editor_, taken.output);
     if (!match) return;
-    SetActivation(fused, match->activation);
-    fused.outputs[0] = match->output;
-    taken.insert(taken.end(), match->nodes.begin(), match->nodes.end());
+    taken.activation = match->activation;
+    taken.output = match->output;
+    taken.nodes.insert(taken.nodes.end(), match->nodes.begin(), match->nodes.end());
   }
 
   // The fused node stands where the last of its parts stood: what it reads is made by then.
-  void Finish(size_t index, Node fused, const std::vector<size_t>& taken) {
-    if (taken.empty()) return;
-    size_t last = *std::max_element(taken.begin(), taken.end());
-    for (size_t part : taken)
+  void Finish(size_t index, const Taken& taken) {
+    if (taken.nodes.empty()) return;
+    Node fused = editor_.Take(index);
+    if (fused.op_type == "ImageConv" && fused.inputs.size() < 4) fused.inputs.resize(4);
+    if (!taken.residual.empty()) fused.inputs[3] = taken.residual;
+    if (taken.activation) SetActivation(fused, *taken.activation);
+    fused.outputs[0] = taken.output;
+    size_t last = *std::max_element(taken.nodes.begin(), taken.nodes.end());
+    for (size_t part : taken.nodes)
       if (part != last) editor_.Remove(part);
-    editor_.Remove(index);
     editor_.Replace(last, std::move(fused));
   }
 

@@ -75,6 +75,26 @@ TEST(GraphEditor, PutsInsertedNodesWhereTheyBelong) {
   EXPECT_EQ(graph.nodes[2].op_type, "Abs");
 }
 
+TEST(GraphEditor, TakesNodesToPutThemElsewhere) {
+  Graph graph =
+      MakeModel({MakeInfo("x"), MakeInfo("condition")},
+                {MakeNode("Neg", {"x"}, {"outside"}), NestedBranches(), MakeNode("Abs", {"y"}, {"z"})}, {MakeInfo("z")})
+          .graph;
+  GraphEditor editor(graph);
+  Node choice = editor.Take(1);
+  EXPECT_TRUE(editor.removed(1));
+  EXPECT_EQ(editor.Producer("y"), -1);
+  EXPECT_EQ(editor.Uses("outside"), 0u);
+  choice.outputs[0] = "z";
+  editor.Replace(2, std::move(choice));
+  EXPECT_EQ(editor.Uses("outside"), 1u);
+  EXPECT_EQ(editor.Uses("y"), 0u);
+  editor.Replace(0, editor.Take(0));
+  EXPECT_FALSE(editor.removed(0));
+  EXPECT_TRUE(editor.Finish());
+  EXPECT_THAT(OutputsOf(graph), ElementsAre("outside", "z"));
+}
+
 TEST(GraphEditor, DropsWhatNobodyReads) {
   Graph graph =
       MakeModel({MakeInfo("x")},

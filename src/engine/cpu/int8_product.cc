@@ -110,7 +110,7 @@ void ForInt8Blocks(const OpContext& context, const Int8Shape& shape, int64_t row
   int64_t threads = context.services().pool ? context.services().pool->threads() : 1;
   int64_t block_rows = BlockRows(rows, shape.depth, threads), blocks = (rows + block_rows - 1) / block_rows, parts = 1;
   // Rows are made ready for each part again, so that there should be few.
-  int64_t wanted = 2 * threads, work = rows * shape.depth * shape.columns * shape.groups;
+  int64_t wanted = threads, work = rows * shape.depth * shape.columns * shape.groups;
   if (threads > 1 && blocks < wanted) parts = std::clamp<int64_t>((wanted + blocks - 1) / blocks, 1, units);
   int64_t items = blocks * parts;
   int64_t grain = std::max<int64_t>(1, items * (kPieceWork / 2) / std::max<int64_t>(1, work));

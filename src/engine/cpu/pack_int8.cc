@@ -11,46 +11,37 @@ namespace {
 using Zip = BlockTranspose<uint8_t>;
 static_assert(Zip::kSide == kInt8PanelWidth);
 
-// The bytes of 2 or 4 rows of a panel in turns.
+void Put(Zip::Vector bytes, int8_t* to) { std::memcpy(to, &bytes, sizeof bytes); }
+
+// The bytes of 2 or 4 rows of a panel in turns. Inline, so that they stay in registers.
 template <int64_t kUnit>
-void InterleaveRows(const Zip::Vector (&rows)[kUnit], int8_t* to) {
-  Zip::Vector made[kUnit];
+[[gnu::always_inline]] inline void InterleaveRows(const Zip::Vector (&rows)[kUnit], int8_t* to) {
+  constexpr int64_t kSide = Zip::kSide;
   if constexpr (kUnit == 2) {
-    made[0] = Zip::ZipLower(rows[0], rows[1]);
-    made[1] = Zip::ZipUpper(rows[0], rows[1]);
+    Put(Zip::ZipLower(rows[0], rows[1]), to);
+    Put(Zip::ZipUpper(rows[0], rows[1]), to + kSide);
   } else {
-    const Zip::Vector even[] = {Zip::ZipLower(rows[0], rows[2]), Zip::ZipUpper(rows[0], rows[2])};
-    const Zip::Vector odd[] = {Zip::ZipLower(rows[1], rows[3]), Zip::ZipUpper(rows[1], rows[3])};
-    for (size_t i = 0; i < 2; ++i) {
-      made[2 * i] = Zip::ZipLower(even[i], odd[i]);
-      made[2 * i + 1] = Zip::ZipUpper(even[i], odd[i]);
-    }
+    const Zip::Vector even = Zip::ZipLower(rows[0], rows[2]), odd = Zip::ZipLower(rows[1], rows[3]);
+    Put(Zip::ZipLower(even, odd), to);
+    Put(Zip::ZipUpper(even, odd), to + kSide);
+    const Zip::Vector upper_even = Zip::ZipUpper(rows[0], rows[2]), upper_odd = Zip::ZipUpper(rows[1], rows[3]);
+    Put(Zip::ZipLower(upper_even, upper_odd), to + 2 * kSide);
+    Put(Zip::ZipUpper(upper_even, upper_odd), to + 3 * kSide);
   }
-  std::memcpy(to, made, sizeof made);
 }
 
-// Some rows of a panel, `stride` bytes apart; the first `columns` of their sums are added to `sums`.
+// Some rows of a panel, `stride` bytes apart.
 template <int64_t kUnit>
-void PackRows(const uint8_t* from, int64_t stride, int64_t rows, uint8_t flip, int8_t* to, int64_t columns,
-              int32_t* sums) {
-  static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);  // a byte and a zero make a 16-bit integer
-  typedef uint16_t Shorts __attribute__((vector_size(kBlockBytes)));
-  Shorts added[2] = {};  // of bytes that count from -128 on
-  for (int64_t k = 0; k < rows; k += kUnit, to += kUnit * kInt8PanelWidth) {
+void PackRows(const uint8_t* from, int64_t stride, int64_t rows, uint8_t flip, int8_t* to) {
+  for (int64_t k = 0; k < rows; k += kUnit, to += kUnit * kInt8PanelWidth, from += kUnit * stride) {
     Zip::Vector lines[kUnit];
-    for (int64_t u = 0; u < kUnit; ++u, from += stride) {
-      std::memcpy(&lines[u], from, sizeof lines[u]);
+#pragma GCC unroll 4
+    for (int64_t u = 0; u < kUnit; ++u) {
+      std::memcpy(&lines[u], from + u * stride, sizeof lines[u]);
       lines[u] ^= flip;
-      const Zip::Vector counted = lines[u] ^ kSignFlip;
-      added[0] += reinterpret_cast<Shorts>(Zip::ZipLower(counted, Zip::Vector{}));
-      added[1] += reinterpret_cast<Shorts>(Zip::ZipUpper(counted, Zip::Vector{}));
     }
     InterleaveRows<kUnit>(lines, to);
   }
-  uint16_t each[kInt8PanelWidth];
-  std::memcpy(each, added, sizeof each);
-  const auto too_much = static_cast<int32_t>(kSignFlip * rows);
-  for (int64_t i = 0; i < columns; ++i) sums[i] += each[i] - too_much;
 }
 
 // `columns` of rows that are `length` long.
@@ -60,7 +51,6 @@ void FillFromRows(const uint8_t* rows, int64_t length, int64_t depth, int64_t co
   constexpr int64_t kLine = 64;
   const int64_t padded = PaddedDepth(depth);
   const auto pack = BestInt8Kernels().depth_unit == 2 ? PackRows<2> : PackRows<4>;
-  std::fill_n(sums, columns, 0);
   for (int64_t first = 0; first < padded; first += kBlock)
     for (int64_t n = 0; n < columns; n += kInt8PanelWidth) {
       const int64_t filled = std::min(kInt8PanelWidth, columns - n), there = std::min(kBlock, depth - first);
@@ -75,9 +65,9 @@ void FillFromRows(const uint8_t* rows, int64_t length, int64_t depth, int64_t co
         for (int64_t k = 0; k < there; ++k) std::copy_n(from + k * length, filled, edge + k * kInt8PanelWidth);
         from = edge, stride = kInt8PanelWidth;
       }
-      pack(from, stride, std::min(kBlock, padded - first), flip, panels + n * padded + first * kInt8PanelWidth, filled,
-           sums + n);
+      pack(from, stride, std::min(kBlock, padded - first), flip, panels + n * padded + first * kInt8PanelWidth);
     }
+  Int8ColumnSums(depth, Int8ColumnSums::Of::kBytes).Take(panels, columns, sums);
 }
 
 // Lines of a panel, `stride` bytes apart, with zeros up to whole blocks; `Unit` holds the depths that lie side by side.

@@ -31,7 +31,8 @@ TEST(PackedGemm, AgreesWithPlainLoopsOnRandomShapes) {
   auto number = [&] { return static_cast<float>(random() % 2001) / 1000.0f - 1.0f; };
   for (int round = 0; round < 400; ++round) {
     int64_t rows = 1 + random() % 40, columns = 1 + random() % 80, depth = 1 + random() % (round % 10 ? 50 : 900);
-    std::vector<float> a(rows * depth), b(depth * columns), bias(columns), residual(rows * columns), c(rows * columns);
+    const int64_t stride = round % 4 ? depth : 1024;  // the latter puts all rows into one set of the first-level cache
+    std::vector<float> a(rows * stride), b(depth * columns), bias(columns), residual(rows * columns), c(rows * columns);
     for (auto* values : {&a, &b, &bias, &residual})
       for (float& value : *values) value = number();
     std::vector<float> packed(PackedSize(depth, columns));
@@ -46,11 +47,11 @@ TEST(PackedGemm, AgreesWithPlainLoopsOnRandomShapes) {
       c = residual;
       epilogue.residual = c.data();
     }
-    BestGemmKernels().plain(a.data(), depth, rows, depth, packed.data(), columns, c.data(), columns, epilogue);
+    BestGemmKernels().plain(a.data(), stride, rows, depth, packed.data(), columns, c.data(), columns, epilogue);
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < columns; ++j) {
         double x = epilogue.bias ? bias[j] : 0;
-        for (int64_t k = 0; k < depth; ++k) x += static_cast<double>(a[i * depth + k]) * b[k * columns + j];
+        for (int64_t k = 0; k < depth; ++k) x += static_cast<double>(a[i * stride + k]) * b[k * columns + j];
         double extra = epilogue.residual ? residual[i * columns + j] : 0;
         auto act = [&](double v) { return Reference(epilogue.activation.kind, v, 0.5, 0.75); };
         double expected = epilogue.activate_first ? act(x) + extra : act(x + extra);

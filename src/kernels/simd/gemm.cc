@@ -108,8 +108,12 @@ HWY_INLINE void Accumulate(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
     int64_t k = 0;
     for (; k + kUnrolled <= tile.depth; k += kUnrolled, b += kUnrolled * ferry::kPanelWidth) {
       if constexpr (kVectors > 1 && kRows > 1) {
-        __builtin_prefetch(ahead, 0, 2);
-        if (tile.ahead_step > kCacheLine) __builtin_prefetch(ahead + kCacheLine, 0, 2);
+        constexpr int kPanels = kVectors > kPanelVectors ? kVectors / kPanelVectors : 1;
+        Unroll<0, kPanels>([&]<int panel>() FERRY_INLINE {
+          const char* next = ahead + panel * tile.panel_stride * static_cast<int64_t>(sizeof(float));
+          __builtin_prefetch(next, 0, 2);
+          if (tile.ahead_step > kCacheLine) __builtin_prefetch(next + kCacheLine, 0, 2);
+        });
         ahead += tile.ahead_step;
       }
       Unroll<0, kUnrolled>([&]<int j>() FERRY_INLINE {
@@ -262,17 +266,44 @@ struct DepthRange {
   bool continues;  // C holds what comes before
 };
 
-// Panels of this size stay in the second-level cache, beside the rows of A that pass by.
-constexpr int64_t kStripBytes = 208 * 1024;
+// Panels of this size stay in the second-level cache, beside the rows of A that pass by: processors with AVX-512 have
+// one of a megabyte or more.
+constexpr int64_t kStripBytes = (kLanes == 16 ? 384 : 208) * 1024;
 
 // With few rows a tile takes more columns: more sums at once hide the latency of each. A single row waits for the
 // weights, which come fastest from several places at once.
 constexpr int kWideVectors = 4, kWidestVectors = 8;
 constexpr int kWideRows = 2;
 
+// Rows that lie multiples of 4 KB apart share a set of the first-level cache, which holds eight lines: then tiles are
+// flat and wide, where the usual ones are higher than that.
+constexpr int kFlatRows = kTileRows > 8 ? 6 : 0;
+
+bool Collide(const float* const* rows, int64_t count) {
+  constexpr int64_t kSetBytes = 4096, kWays = 8;
+  int64_t together = 0;
+  for (int64_t i = 0; i < count && i < kTileRows; ++i) {
+    const int64_t apart = reinterpret_cast<const char*>(rows[i]) - reinterpret_cast<const char*>(rows[0]);
+    together += i == 0 || (apart != 0 && apart % kSetBytes == 0);
+  }
+  return together > kWays;
+}
+
+template <int kVectors>
+void RunWide(int rows, Tile& tile) {
+  if (rows == 1) return RunTile<1, kVectors>(tile);
+  if constexpr (kFlatRows > 0) {
+    if (rows == 3) return RunTile<3, kVectors>(tile);
+    if (rows == 4) return RunTile<4, kVectors>(tile);
+    if (rows == 5) return RunTile<5, kVectors>(tile);
+    if (rows == 6) return RunTile<6, kVectors>(tile);
+  }
+  RunTile<2, kVectors>(tile);
+}
+
 void RunColumns(int rows, int64_t vectors, Tile& tile) {
   if (vectors == kWidestVectors) return RunTile<1, kWidestVectors>(tile);
-  if (vectors == kWideVectors) return rows == 1 ? RunTile<1, kWideVectors>(tile) : RunTile<2, kWideVectors>(tile);
+  if (vectors == kWideVectors) return RunWide<kWideVectors>(rows, tile);
   if constexpr (kEndVectors > 0) {
     if (vectors == kEndVectors) {
       if (rows == 4) return RunTile<4, kEndVectors>(tile);
@@ -295,8 +326,9 @@ struct Strip {
   int64_t Vectors(int64_t column, int64_t rows) const {
     constexpr int64_t kStep = static_cast<int64_t>(kLanes);
     if (last - column <= kStep) return 1;
-    if (most_rows == kEndRows) return kEndVectors;
     const int64_t there = (padded() - column) / kStep;
+    if (kEndVectors > 0 && most_rows == kEndRows) return kEndVectors;
+    if (kFlatRows > 0 && most_rows == kFlatRows && there >= kWideVectors) return kWideVectors;
     if (rows == 1 && there >= kWidestVectors) return kWidestVectors;
     if (rows <= kWideRows && there >= kWideVectors) return kWideVectors;
     return there < kTileVectors ? there : kTileVectors;
@@ -356,8 +388,11 @@ void RunPanels(const GatheredGemm& gemm, const DepthRange& range) {
   const int64_t panel_bytes = static_cast<int64_t>(sizeof(float)) * kWidth * range.count;
   // Two or three tiles of rows: a panel is soon done with.
   const bool single = gemm.row_count > kTileRows && gemm.row_count <= 3 * kTileRows;
-  int64_t fit =
-      panel_bytes < kStripBytes && !single ? kStripBytes / (panel_bytes > 0 ? panel_bytes : 1) * kWidth : kWidth;
+  const bool collide = kFlatRows > 0 && Collide(gemm.rows, gemm.row_count);
+  const int64_t tile_width = kStep * (collide ? kWideVectors : kTileVectors);
+  const int64_t least = tile_width > kWidth ? tile_width : kWidth;  // whole panels
+  int64_t fit = panel_bytes < kStripBytes && !single ? kStripBytes / (panel_bytes > 0 ? panel_bytes : 1) * kWidth : 0;
+  fit = fit > least ? fit / least * least : least;
   if (gemm.row_count == 1) fit = (gemm.columns + kWidth - 1) / kWidth * kWidth;  // nothing passes by twice
   const int64_t rest = gemm.columns % kWidth;
   const bool odd_end = kEndVectors > 0 && gemm.columns > kWidth && rest > 0 && rest <= kStep;
@@ -366,7 +401,7 @@ void RunPanels(const GatheredGemm& gemm, const DepthRange& range) {
   const float* next_depth = range.first + range.count < range.total ? at(0, range.first + range.count) : nullptr;
   for (int64_t column = 0; column < end; column += fit) {
     const int64_t last = end - column < fit ? end : column + fit;
-    const int64_t most_rows = last - column <= kStep ? kNarrowTileRows : kTileRows;
+    const int64_t most_rows = last - column <= kStep ? kNarrowTileRows : collide ? kFlatRows : kTileRows;
     RunStrip(gemm, range, {column, last, last < gemm.columns ? at(last, range.first) : next_depth, most_rows});
   }
   if (odd_end) RunStrip(gemm, range, {end, gemm.columns, next_depth, kEndRows});

@@ -51,7 +51,8 @@ int64_t PackedIndex(int64_t depth, int64_t k, int64_t n);
 // The kernels of one instruction set.
 struct GemmKernels {
   const char* isa;
-  int64_t best_rows;  // rows of a tile at full speed: cut work into multiples of it
+  int64_t best_rows;    // rows of a tile at full speed: cut work into multiples of it
+  int64_t best_panels;  // columns of the widest tile of several rows, in panels: the same
   void (*gathered)(const GatheredGemm&);
   // Rows [row_begin, row_end) of a plain product: A row-major with its own stride.
   void (*plain)(const float* a, int64_t a_stride, int64_t rows, int64_t depth, const float* packed, int64_t columns,

@@ -201,7 +201,10 @@ class GemmConv final : public ConvAlgorithm {
 
   struct Cuts {
     int64_t units;  // panels of columns; groups when there are several
+    int64_t whole;  // units that stay together
     int64_t tiles, row_blocks, parts;
+
+    int64_t FirstUnit(int64_t part) const { return part == parts ? units : units * part / parts / whole * whole; }
   };
 
   // Cuts rows, and where they are few, columns too. Results do not depend on the cuts.
@@ -212,7 +215,8 @@ class GemmConv final : public ConvAlgorithm {
     int64_t row_blocks = EvenBlocks(tiles, 9, threads), parts = 1;
     if (threads > 1 && row_blocks < wanted)
       parts = std::clamp<int64_t>((wanted + row_blocks - 1) / row_blocks, 1, units);
-    return {units, tiles, row_blocks, parts};
+    const int64_t whole = conv.groups > 1 ? 1 : PanelsOfUnit(units, parts);
+    return {units, whole, tiles, row_blocks, parts};
   }
 
   template <class Body>
@@ -226,7 +230,7 @@ class GemmConv final : public ConvAlgorithm {
         int64_t block = item / cuts.parts, part = item % cuts.parts;
         int64_t row = cuts.tiles * block / cuts.row_blocks * tile_rows;
         int64_t last = std::min(rows, cuts.tiles * (block + 1) / cuts.row_blocks * tile_rows);
-        body(Block{first_row + row, last - row, cuts.units * part / cuts.parts, cuts.units * (part + 1) / cuts.parts});
+        body(Block{first_row + row, last - row, cuts.FirstUnit(part), cuts.FirstUnit(part + 1)});
       }
     });
   }

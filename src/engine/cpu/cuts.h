@@ -17,10 +17,14 @@ inline int64_t WorkOf(int64_t rows, int64_t depth, int64_t columns) {
   return std::max<int64_t>({1, std::max(rows, BestGemmKernels().best_rows) * depth * columns});
 }
 
+inline int64_t ThreadsOf(const OpContext& context) {
+  const ThreadPool* pool = context.services().pool;
+  return pool ? pool->threads() : 1;
+}
+
 // Large pieces read the other operand less often; these are as many as even out the work.
 inline int64_t LeastOfPiece(const OpContext& context, int64_t count) {
-  const ThreadPool* pool = context.services().pool;
-  return count / (8 * (pool ? pool->threads() : 1));
+  return count / (8 * ThreadsOf(context));
 }
 
 // How many panels of columns make a piece when each is multiplied by all rows.
@@ -28,11 +32,29 @@ inline int64_t PanelsOfPiece(int64_t rows, int64_t depth) {
   return std::max<int64_t>(1, kPieceWork / WorkOf(rows, depth, kPanelWidth));
 }
 
+// Panels that stay together when they are cut into pieces: those of a whole tile where there are enough of them.
+inline int64_t PanelsOfUnit(int64_t panels, int64_t pieces) {
+  int64_t unit = BestGemmKernels().best_panels;
+  while (unit > 1 && panels < pieces * unit) unit /= 2;
+  return unit;
+}
+
+// body(column, count) for pieces of a product's columns, each of about `grain` panels.
+template <class Body>
+void ForColumns(const OpContext& context, int64_t columns, int64_t grain, const Body& body) {
+  const int64_t panels = (columns + kPanelWidth - 1) / kPanelWidth;
+  const int64_t unit = PanelsOfUnit(panels, 4 * ThreadsOf(context)), width = unit * kPanelWidth;
+  context.ParallelFor((panels + unit - 1) / unit, (grain + unit - 1) / unit, [&](int64_t first, int64_t last) {
+    body(first * width, std::min(columns, last * width) - first * width);
+  });
+}
+
 // How many panels of columns are packed together on the way, for a product whose weights are not kept: they stay in the
 // second-level cache until all rows have passed by.
 inline int64_t PanelsOnTheWay(int64_t depth) {
   constexpr int64_t kMostBytes = 208 * 1024;
-  return std::max<int64_t>(1, kMostBytes / (std::max<int64_t>(1, depth) * kPanelWidth * 4));
+  const int64_t fit = kMostBytes / (std::max<int64_t>(1, depth) * kPanelWidth * 4), unit = PanelsOfUnit(fit, 1);
+  return std::max({int64_t{1}, std::min<int64_t>(2, BestGemmKernels().best_panels), fit / unit * unit});
 }
 
 }  // namespace ferry

@@ -42,9 +42,7 @@ float* Room(size_t count) {
 // c = a · panels + epilogue, columns shared by the threads.
 void Multiply(const OpContext& context, const float* a, int64_t rows, const float* panels, int64_t depth,
               int64_t columns, const GemmEpilogue& epilogue, float* c) {
-  int64_t count = (columns + kPanelWidth - 1) / kPanelWidth;
-  context.ParallelFor(count, PanelsOfPiece(rows, depth), [&](int64_t first, int64_t last) {
-    int64_t column = first * kPanelWidth, width = std::min(columns, last * kPanelWidth) - column;
+  ForColumns(context, columns, PanelsOfPiece(rows, depth), [&](int64_t column, int64_t width) {
     GemmEpilogue part = epilogue;
     if (part.bias) part.bias += column;
     if (part.residual) part.residual += column;

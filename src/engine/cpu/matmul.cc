@@ -89,12 +89,11 @@ class PackedMatMul final : public Kernel {
     int64_t panels = (columns_ + kPanelWidth - 1) / kPanelWidth;
     int64_t row_tiles = (rows + best_rows - 1) / best_rows;
     // No two threads should pack the same columns, nor one thread twice.
-    const int64_t threads = context.services().pool ? context.services().pool->threads() : 1;
+    const int64_t threads = ThreadsOf(context);
     if (panels >= row_tiles || (!packed && panels >= threads)) {
       int64_t grain = std::max(PanelsOfPiece(rows, depth_), LeastOfPiece(context, panels));
       if (!packed) grain = std::max(grain, std::min(panels / threads, PanelsOnTheWay(depth_)));
-      context.ParallelFor(panels, grain, [&](int64_t first, int64_t last) {
-        int64_t column = first * kPanelWidth, count = std::min(columns_, last * kPanelWidth) - column;
+      ForColumns(context, columns_, grain, [&](int64_t column, int64_t count) {
         MultiplyPart(packed, a, rows, column, count, c + column, finish.At(0, column, columns_));
       });
     } else {

@@ -279,6 +279,8 @@ constexpr int kWideRows = 2;
 // flat and wide, where the usual ones are higher than that.
 constexpr int kFlatRows = kTileRows > 8 ? 6 : 0;
 
+constexpr int64_t kWholeTilePanels = kFlatRows > 0 && kPanelVectors < kWideVectors ? kWideVectors / kPanelVectors : 1;
+
 bool Collide(const float* const* rows, int64_t count) {
   constexpr int64_t kSetBytes = 4096, kWays = 8;
   int64_t together = 0;
@@ -437,6 +439,6 @@ void Plain(const float* a, int64_t a_stride, int64_t rows, int64_t depth, const 
 extern const GemmKernels kGemmKernels;
 #define FERRY_TEXT_OF(x) #x
 #define FERRY_TEXT(x) FERRY_TEXT_OF(x)
-const GemmKernels kGemmKernels = {FERRY_TEXT(FERRY_ISA), kTileRows, Gathered, Plain};
+const GemmKernels kGemmKernels = {FERRY_TEXT(FERRY_ISA), kTileRows, kWholeTilePanels, Gathered, Plain};
 
 }  // namespace ferry::FERRY_ISA

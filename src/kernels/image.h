@@ -52,8 +52,8 @@ struct ImageKernels {
   // Output rows [first, last). `columns` is room for DepthwiseColumns(conv) pointers.
   void (*depthwise)(const DepthwiseConv& conv, int64_t first, int64_t last, const float** columns);
   int64_t depthwise_pixels;  // outputs that are made at once
-  // The same for a grouped convolution with a kernel that is 3 wide, not dilated, with a stride of 1 or 2 along rows;
-  // the features of a group fill vectors of `lanes`.
+  // The same for a grouped convolution with a kernel that is 3 wide, not dilated, with a stride of 1 or 2 along rows,
+  // where GroupsFitLanes.
   void (*grouped)(const DepthwiseConv& conv, int64_t first, int64_t last, const float** columns);
   int64_t lanes;
   const WinogradKernels *winograd2, *winograd4;
@@ -74,9 +74,12 @@ struct ImageKernels {
 
 const ImageKernels& BestImageKernels();
 
+// Whether the features of a group fill vectors, or those of groups of as many channels vectors and half vectors.
+bool GroupsFitLanes(const DepthwiseConv& conv, int64_t lanes);
+
 // Weights [features, group_channels, kernel_height, 3] as `grouped` reads them: for every vector of features, kernel
-// row and channel three vectors.
-void PackGrouped(const float* weights, const DepthwiseConv& conv, float* packed);
+// row and channel three vectors; the last may be half vectors.
+void PackGrouped(const float* weights, const DepthwiseConv& conv, int64_t lanes, float* packed);
 
 // Pointers that a row of a depthwise convolution needs.
 int64_t DepthwiseColumns(const DepthwiseConv& conv);

@@ -77,14 +77,14 @@ bool FitsGrouped(const ImageConvPlan& plan) {
   const WindowAxis &depth = plan.axes[0], &horizontal = plan.axes[2];
   return plan.conv.groups > 1 && !plan.channels_first && depth.kernel == 1 && depth.input == 1 && depth.output == 1 &&
          horizontal.kernel == 3 && horizontal.dilation == 1 && horizontal.stride <= 2 &&
-         plan.conv.group_features % BestImageKernels().lanes == 0;
+         GroupsFitLanes(ImageOf(plan), BestImageKernels().lanes);
 }
 
 std::unique_ptr<ConvAlgorithm> MakeGroupedConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
   std::string form = Cat("taps of ", plan.conv.groups, " groups");
   auto packed =
       cache.GetTensor(weight, form, DType::kFloat, weight.size(), [weight, image = ImageOf(plan)](Tensor& made) {
-        PackGrouped(weight.Data<float>(), image, made.MutableData<float>());
+        PackGrouped(weight.Data<float>(), image, BestImageKernels().lanes, made.MutableData<float>());
       });
   return std::make_unique<Depthwise>(std::move(packed), plan.conv, BestImageKernels().grouped);
 }

@@ -3,8 +3,10 @@
 // queries.
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <vector>
 
+#include "kernels/elementwise.h"
 #include "kernels/packed_gemm.h"
 #include "kernels/row_kernels.h"
 #include "ops/operator.h"
@@ -62,6 +64,8 @@ void Share(Stack& stack, int64_t sharing) {
   stack.sharing = sharing;
 }
 
+constexpr int64_t kLine = 16;  // floats of a cache line
+
 // Where matrix `index` of the result's stack finds its operand.
 int64_t OffsetOf(const Stack& stack, const Shape& outer, int64_t index) {
   int64_t offset = 0;
@@ -93,20 +97,23 @@ struct Attention {
   int64_t keys() const { return k.rows; }
 };
 
-// Scratch memory that a thread keeps from run to run.
+// Scratch memory that a thread keeps from run to run; begins a cache line.
 float* Scratch(size_t which, int64_t count) {
   thread_local std::array<std::vector<float>, 5> kept;
-  if (kept[which].size() < static_cast<size_t>(count)) kept[which].resize(static_cast<size_t>(count));
-  return kept[which].data();
+  size_t size = static_cast<size_t>(count + kLine);
+  if (kept[which].size() < size) kept[which].resize(size);
+  void* begin = kept[which].data();
+  size_t space = kept[which].size() * sizeof(float);
+  return static_cast<float*>(std::align(kLine * sizeof(float), static_cast<size_t>(count) * sizeof(float), begin, space));
 }
 
 // Leaves the division by the sums to be made: `factors` has one for every row.
 void SoftmaxRows(const Attention& problem, int64_t mask_offset, int64_t first, int64_t count, float* scores,
-                 float* factors) {
+                 int64_t stride, float* factors) {
   const RowKernels& kernels = BestRowKernels();
   int64_t keys = problem.keys();
   for (int64_t r = 0; r < count; ++r) {
-    SoftmaxRow row{scores + r * keys, nullptr, scores + r * keys, keys, problem.scale, problem.nan_to_zero, false};
+    SoftmaxRow row{scores + r * stride, nullptr, scores + r * stride, keys, problem.scale, problem.nan_to_zero, false};
     if (problem.has_mask) {
       row.mask = MaskRow(problem.mask, mask_offset, first + r);
       if (problem.mask.columns == 1 && keys > 1) {
@@ -120,7 +127,7 @@ void SoftmaxRows(const Attention& problem, int64_t mask_offset, int64_t first, i
 }
 
 void ScaleRow(float factor, int64_t count, float* row) {
-  for (int64_t i = 0; i < count; ++i) row[i] *= factor;
+  BestElementwiseKernels().binary(BinaryKind::kMultiply, row, true, &factor, false, row, count);
 }
 
 // Few queries: packing would cost more than it saves.
@@ -140,7 +147,7 @@ void FewQueries(const Attention& problem, int64_t index, int64_t first, int64_t 
     else
       kernels.combine(query, depth, k, problem.k.column_stride, scores, keys);
     float factor;
-    SoftmaxRows(problem, mask_offset, row, 1, scores, &factor);
+    SoftmaxRows(problem, mask_offset, row, 1, scores, keys, &factor);
     float* to = out + row * problem.out.row_stride;
     kernels.combine(scores, keys, v, problem.v.row_stride, to, problem.v.columns);
     ScaleRow(factor, problem.v.columns, to);
@@ -149,6 +156,8 @@ void FewQueries(const Attention& problem, int64_t index, int64_t first, int64_t 
 
 // Scores of this many elements stay in the second-level cache.
 constexpr int64_t kScores = 48 * 1024;
+// Keys and values are read again for every block of queries; more tiles of them do so less often.
+constexpr int64_t kFewestTiles = 4;
 
 void ManyQueries(const Attention& problem, int64_t index, int64_t first, int64_t last) {
   const GemmKernels& gemm = BestGemmKernels();
@@ -162,14 +171,18 @@ void ManyQueries(const Attention& problem, int64_t index, int64_t first, int64_t
              problem.k.row_stride, packed_k);
   PackMatrix(problem.v.data + OffsetOf(problem.v, problem.outer, index), keys, width, problem.v.row_stride,
              problem.v.column_stride, packed_v);
-  int64_t block = std::clamp(kScores / keys / gemm.best_rows, int64_t{1}, int64_t{16}) * gemm.best_rows;
-  float* scores = Scratch(0, block * keys);
+  const int64_t most = std::clamp(kScores / keys / gemm.best_rows, kFewestTiles, int64_t{16}) * gemm.best_rows;
+  const int64_t blocks = (last - first + most - 1) / most, block = (last - first + blocks - 1) / blocks;
+  // An odd number of cache lines: rows of a tile lie in different sets of the cache.
+  const int64_t stride = ((keys + kLine - 1) / kLine | 1) * kLine;
+  float* scores = Scratch(0, block * stride);
   float* factors = Scratch(4, block);
   for (int64_t row = first; row < last; row += block) {
     int64_t count = std::min(block, last - row);
-    gemm.plain(q + row * problem.q.row_stride, problem.q.row_stride, count, depth, packed_k, keys, scores, keys, {});
-    SoftmaxRows(problem, mask_offset, row, count, scores, factors);
-    gemm.plain(scores, keys, count, keys, packed_v, width, out + row * problem.out.row_stride, problem.out.row_stride,
+    gemm.plain(q + row * problem.q.row_stride, problem.q.row_stride, count, depth, packed_k, keys, scores, stride,
+               {});
+    SoftmaxRows(problem, mask_offset, row, count, scores, stride, factors);
+    gemm.plain(scores, stride, count, keys, packed_v, width, out + row * problem.out.row_stride, problem.out.row_stride,
                {});
     for (int64_t i = 0; i < count; ++i) ScaleRow(factors[i], width, out + (row + i) * problem.out.row_stride);
   }
@@ -179,15 +192,18 @@ void RunAttention(const OpContext& context, const Attention& problem) {
   int64_t stacks = problem.outer.ElementCount(), queries = problem.queries(), keys = problem.keys();
   if (stacks == 0 || queries == 0 || problem.v.columns == 0) return;
   const bool few = queries < 4;
-  // Queries of one stack are cut only when there are many: each cut packs the keys again.
+  // Queries of one stack are cut only when there are many, and threads that would have less to do: each cut packs the
+  // keys again.
   constexpr int64_t kQueriesPerCut = 512;
-  int64_t cuts = (queries + kQueriesPerCut - 1) / kQueriesPerCut;
-  int64_t work =
-      std::max<int64_t>(1, std::min(queries, kQueriesPerCut) * keys * (problem.q.columns + problem.v.columns));
+  const int64_t threads = context.services().pool ? context.services().pool->threads() : 1;
+  int64_t cuts = 1;
+  while (cuts * kQueriesPerCut < queries && stacks * cuts % threads != 0 && stacks * cuts < 8 * threads) ++cuts;
+  const int64_t length = (queries + cuts - 1) / cuts;
+  int64_t work = std::max<int64_t>(1, length * keys * (problem.q.columns + problem.v.columns));
   int64_t grain = std::max<int64_t>(1, (int64_t{1} << 19) / work);
   context.ParallelFor(stacks * cuts, grain, [&](int64_t begin, int64_t end) {
     for (int64_t piece = begin; piece < end; ++piece) {
-      int64_t first = piece % cuts * kQueriesPerCut, last = std::min(queries, first + kQueriesPerCut);
+      int64_t first = piece % cuts * length, last = std::min(queries, first + length);
       (few ? FewQueries : ManyQueries)(problem, piece / cuts, first, last);
     }
   });

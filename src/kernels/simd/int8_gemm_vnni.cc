@@ -88,9 +88,10 @@ void RunRows(int64_t rows, const ByteTile& tile) {
 // What FinishRows makes of bytes, for four panels at once.
 void FinishBytes(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_t column, const int32_t* sums) {
   const int32_t shifted = out.low < 0 || out.high < 0 ? 128 : 0;
-  const __m512 low = _mm512_set1_ps(static_cast<float>(out.low - out.zero)),
-               high = _mm512_set1_ps(static_cast<float>(out.high - out.zero));
-  const __m512i zero = _mm512_set1_epi32(out.zero + shifted), flip = _mm512_set1_epi8(static_cast<char>(shifted));
+  const __m512 high = _mm512_set1_ps(static_cast<float>(out.high - out.zero));
+  const __m512i zero = _mm512_set1_epi16(static_cast<int16_t>(out.zero + shifted)),
+                least = _mm512_set1_epi8(static_cast<char>(out.low + shifted)),
+                flip = _mm512_set1_epi8(static_cast<char>(shifted));
   // Packing goes by blocks of 128 bits.
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   __m512i offset[kMostPanels];
@@ -102,14 +103,16 @@ void FinishBytes(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_
   }
   uint8_t* to = static_cast<uint8_t*>(out.c) + row * out.stride + column;
   for (int64_t i = 0; i < rows; ++i, sums += kSumsStride, to += out.stride) {
-    __m512i levels[kMostPanels];
+    __m512i whole[kMostPanels];
     HWY_UNROLL(4) for (int p = 0; p < kMostPanels; ++p) {
       const __m512i sum = _mm512_add_epi32(_mm512_load_si512(sums + p * kWidth), offset[p]);
       const __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor[p], shift[p]);
-      levels[p] = _mm512_add_epi32(_mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(value, low), high)), zero);
+      whole[p] = _mm512_cvtps_epi32(_mm512_min_ps(value, high));
     }
-    const __m512i bytes =
-        _mm512_packus_epi16(_mm512_packus_epi32(levels[0], levels[1]), _mm512_packus_epi32(levels[2], levels[3]));
+    // What is too small stays so when it is converted and packed.
+    const __m512i first = _mm512_adds_epi16(_mm512_packs_epi32(whole[0], whole[1]), zero),
+                  second = _mm512_adds_epi16(_mm512_packs_epi32(whole[2], whole[3]), zero);
+    const __m512i bytes = _mm512_max_epu8(_mm512_packus_epi16(first, second), least);
     _mm512_storeu_si512(to, _mm512_xor_si512(_mm512_permutexvar_epi32(order, bytes), flip));
   }
 }

@@ -200,6 +200,32 @@ int64_t AddWhole(const ferry::Int8Sum& sum, int64_t count) {
   }
   return i;
 }
+#elif HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+template <bool kSigned>
+int64_t AddWhole(const ferry::Int8Sum& sum, int64_t count) {
+  constexpr int64_t kAtOnce = 4 * kStep;
+  const __m512 a_factor = _mm512_set1_ps(sum.a_factor), b_factor = _mm512_set1_ps(sum.b_factor),
+               added = _mm512_set1_ps(sum.added), high = _mm512_set1_ps(static_cast<float>(sum.high));
+  const __m512i shift = _mm512_set1_epi16(sum.y_flip), flip = _mm512_set1_epi8(static_cast<char>(sum.y_flip)),
+                least = _mm512_set1_epi8(static_cast<char>(sum.low + sum.y_flip));
+  // Packing goes by blocks of 128 bits.
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  auto number = [](const uint8_t* from) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    return _mm512_cvtepi32_ps(kSigned ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes));
+  };
+  auto whole = [&](int64_t i) {
+    const __m512 second = _mm512_fmadd_ps(number(sum.b + i), b_factor, added);
+    return _mm512_cvtps_epi32(_mm512_min_ps(_mm512_fmadd_ps(number(sum.a + i), a_factor, second), high));
+  };
+  auto shorts = [&](int64_t i) { return _mm512_adds_epi16(_mm512_packs_epi32(whole(i), whole(i + kStep)), shift); };
+  int64_t i = 0;
+  for (; i + kAtOnce <= count; i += kAtOnce) {
+    const __m512i bytes = _mm512_max_epu8(_mm512_packus_epi16(shorts(i), shorts(i + 2 * kStep)), least);
+    _mm512_storeu_si512(sum.y + i, _mm512_xor_si512(_mm512_permutexvar_epi32(order, bytes), flip));
+  }
+  return i;
+}
 #endif
 
 void Add(const ferry::Int8Sum& sum, int64_t count) {
@@ -219,7 +245,7 @@ void Add(const ferry::Int8Sum& sum, int64_t count) {
   };
   auto bytes = [&](const uint8_t* a, const uint8_t* b) { return hn::Xor(ToBytes(di, levels(a, b)), y_flip); };
   int64_t i = 0;
-#if HWY_TARGET == HWY_AVX2
+#if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86
   if (sum.a_flip == sum.b_flip) i = sum.a_flip ? AddWhole<true>(sum, count) : AddWhole<false>(sum, count);
 #endif
   for (; i + kStep <= count; i += kStep) hn::StoreU(bytes(sum.a + i, sum.b + i), d8, sum.y + i);

@@ -271,8 +271,8 @@ struct DepthRange {
 constexpr int64_t kStripBytes = (kLanes == 16 ? 384 : 208) * 1024;
 
 // With few rows a tile takes more columns: more sums at once hide the latency of each. A single row waits for the
-// weights, which come fastest from several places at once.
-constexpr int kWideVectors = 4, kWidestVectors = 8;
+// weights, which come fastest from few places at once.
+constexpr int kWideVectors = 4, kWidestVectors = kPanelVectors == 1 ? 4 : 8;
 constexpr int kWideRows = 2;
 
 // Rows that lie multiples of 4 KB apart share a set of the first-level cache, which holds eight lines: then tiles are
@@ -304,7 +304,7 @@ void RunWide(int rows, Tile& tile) {
 }
 
 void RunColumns(int rows, int64_t vectors, Tile& tile) {
-  if (vectors == kWidestVectors) return RunTile<1, kWidestVectors>(tile);
+  if (rows == 1 && vectors == kWidestVectors) return RunTile<1, kWidestVectors>(tile);
   if (vectors == kWideVectors) return RunWide<kWideVectors>(rows, tile);
   if constexpr (kEndVectors > 0) {
     if (vectors == kEndVectors) {

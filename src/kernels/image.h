@@ -24,10 +24,27 @@ struct DepthwiseConv {
   Activation activation;
 };
 
+// One position of Winograd's algorithm: transformed pixels of a group of tiles, a row each, by panels of weights.
+struct WinogradProduct {
+  // Blocks of kWinogradBlock channels, each row by row: one pointer reaches all rows, and none shares a cache set.
+  const float* rows = nullptr;
+  int64_t row_count = 0;  // at most WinogradKernels::most_rows
+  int64_t channels = 0;
+  const float* panels = nullptr;
+  int64_t panel_count = 0;
+  const char* ahead = nullptr;  // what to fetch meanwhile, and how many bytes for every four channels of a panel
+  int64_t ahead_step = 0;
+  float* to = nullptr;  // whole panels wide
+  int64_t to_stride = 0;
+};
+
+inline constexpr int64_t kWinogradBlock = 16;
+
 // What Winograd's algorithm makes of one tile of a 3×3 convolution with stride 1.
 struct WinogradOutput {
   const float* products = nullptr;  // position p of the tile at products + p · stride
   int64_t stride = 0;
+  int64_t offset = 0;  // the first channel, in all that follows
   int64_t channels = 0;
   const float* bias = nullptr;
   float* const* y = nullptr;               // pixels of the tile; null where it reaches beyond the image
@@ -40,8 +57,11 @@ inline constexpr int64_t kMostWinogradPositions = 36, kMostWinogradOutputs = 16;
 struct WinogradKernels {
   int64_t outputs;    // of a tile along each axis: 2 or 4
   int64_t positions;  // (outputs + 2)²
-  // pixels[(outputs + 2)²], result at v + p · stride.
-  void (*input)(const float* const* pixels, int64_t channels, float* v, int64_t stride);
+  int64_t most_rows;  // of a group of tiles
+  // pixels[(outputs + 2)²], position p at v + p · stride, blocks of kWinogradBlock channels `block_stride` apart; the
+  // last one may be written as a whole.
+  void (*input)(const float* const* pixels, int64_t channels, float* v, int64_t stride, int64_t block_stride);
+  void (*multiply)(const WinogradProduct& product);
   void (*output)(const WinogradOutput& tile);
   // Filters of `channels` channels, each nine taps of kPanelWidth features; position p at to + p · stride.
   void (*filter)(const float* taps, int64_t channels, float* to, int64_t stride);

@@ -61,6 +61,8 @@ class Winograd final : public ConvAlgorithm {
  private:
   // Positions lie a little apart from a power of two, so that they do not fall on the same cache sets.
   static constexpr int64_t kApart = 16;
+  static constexpr int64_t kColumns = 2 * kPanelWidth;            // that are multiplied and transformed at once
+  static constexpr int64_t kFetchedAtOnce = 4 * kPanelWidth * 4;  // bytes of a panel
 
   struct Grid {
     Grid(const ImageConvPlan& plan, int64_t outputs)
@@ -70,38 +72,101 @@ class Winograd final : public ConvAlgorithm {
     int64_t across, down, tiles;
   };
 
-  // Transformed inputs and products of a block of tiles should stay in the second-level cache, but every load of the
-  // weights should serve a few tiles of rows.
+  // Transformed inputs of a block of tiles, and products of some columns, should stay in the second-level cache, and
+  // the weights too where they can; else every load of them should serve a few groups of rows.
   int64_t TileBlocks(const ConvPlan& conv, int64_t tiles, int64_t threads) const {
-    constexpr int64_t kCache = 384 * 1024;
-    int64_t rows = BestGemmKernels().best_rows, least = std::max<int64_t>(rows, 12 / rows * rows);
-    int64_t fit = kCache / (kernels_.positions * (conv.channels + conv.features) * 4) / rows * rows;
-    fit = std::clamp(fit, least, 4 * rows);
+    const int64_t rows = kernels_.most_rows, least = std::max<int64_t>(rows, 12 / rows * rows);
+    const int64_t cache = (rows > 8 ? 640 : 320) * 1024;  // long vectors come with a larger one
+    const int64_t weights = kernels_.positions * PackedSize(conv.channels, conv.features) * 4;
+    int64_t fit = cache / (kernels_.positions * (conv.channels + kColumns) * 4) / rows * rows;
+    fit = weights <= cache ? least : std::clamp(fit, least, 4 * rows);
     if (tiles < least * threads) return std::max<int64_t>(1, tiles / (2 * fit));
-    return std::max(threads, (tiles / fit + threads / 2) / threads * threads);
+    const int64_t blocks = (tiles + fit / 2) / fit;
+    return std::max(threads, (blocks + threads / 2) / threads * threads);
   }
+
+  // Where the pixels of some tiles go, and what is added to them.
+  class Outputs {
+   public:
+    Outputs(const ConvCall& call, const Grid& grid, int64_t outputs, int64_t first, int64_t count)
+        : size_(outputs * outputs), y_(ThreadScratch<float*>(ScratchUse::kRowPointers, 2 * count * size_)) {
+      if (call.residual) residual_ = const_cast<const float**>(y_) + count * size_;
+      const int64_t height = call.plan.axes[1].output, width = call.plan.axes[2].output;
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t tile = first + i, image = tile / (grid.across * grid.down);
+        const int64_t left = tile % grid.across * outputs, top = tile / grid.across % grid.down * outputs;
+        for (int64_t k = 0; k < size_; ++k) {
+          const int64_t row = top + k / outputs, column = left + k % outputs;
+          const int64_t pixel = (image * height + row) * width + column;
+          const bool there = row < height && column < width;
+          y_[i * size_ + k] = there ? call.y + pixel * call.y_stride : nullptr;
+          if (residual_) residual_[i * size_ + k] = call.residual + pixel * call.plan.conv.features;
+        }
+      }
+    }
+    float* const* y(int64_t tile) const { return y_ + tile * size_; }
+    const float* const* residual(int64_t tile) const { return residual_ ? residual_ + tile * size_ : nullptr; }
+
+   private:
+    const int64_t size_;
+    float** y_;
+    const float** residual_ = nullptr;
+  };
+
+  // Rows of tiles lie in groups of nearly equal height.
+  struct Group {
+    Group(int64_t index, int64_t groups, int64_t tiles)
+        : first(tiles * index / groups), count(tiles * (index + 1) / groups - first) {}
+    int64_t first, count;
+  };
 
   void RunTiles(const ConvCall& call, const Grid& grid, const Tensor* weights, int64_t first, int64_t count,
                 int64_t first_panel, int64_t last_panel) const {
     const ConvPlan& conv = call.plan.conv;
-    int64_t column = first_panel * kPanelWidth;
-    int64_t columns = std::min(conv.features, last_panel * kPanelWidth) - column;
-    if (columns <= 0) return;
-    const int64_t step = weights ? columns : std::min(columns, kPanelWidth);  // made in one go
-    int64_t v_stride = count * conv.channels + kApart, m_stride = count * step + kApart;
+    const int64_t begin = first_panel * kPanelWidth, end = std::min(conv.features, last_panel * kPanelWidth);
+    if (begin >= end) return;
+    const int64_t step = weights ? kColumns : kPanelWidth;  // made in one go
+    const int64_t padded = (conv.channels + kWinogradBlock - 1) / kWinogradBlock * kWinogradBlock;
+    const int64_t v_stride = count * padded + kApart, m_stride = count * step + kApart;
     float* v = ThreadScratch<float>(ScratchUse::kWinograd, kernels_.positions * (v_stride + m_stride));
     float* m = v + kernels_.positions * v_stride;
-    for (int64_t i = 0; i < count; ++i) TransformInput(call, grid, first + i, v + i * conv.channels, v_stride);
-    for (const int64_t end = column + columns; column < end; column += step) {
-      columns = std::min(step, end - column);
-      int64_t size = weights ? PackedSize(conv.channels, conv.features) : PackedSize(conv.channels, columns) + kApart;
+    const int64_t groups = (count + kernels_.most_rows - 1) / kernels_.most_rows;
+    for (int64_t g = 0; g < groups; ++g) {
+      const Group group(g, groups, count);
+      for (int64_t i = 0; i < group.count; ++i)
+        TransformInput(call, grid, first + group.first + i, v + group.first * padded + i * kWinogradBlock, v_stride,
+                       group.count * kWinogradBlock);
+    }
+    const Outputs outputs(call, grid, kernels_.outputs, first, count);
+    for (int64_t column = begin; column < end; column += step) {
+      const int64_t columns = std::min(step, end - column);
+      const int64_t size =
+          weights ? PackedSize(conv.channels, conv.features) : PackedSize(conv.channels, columns) + kApart;
       const float* panels =
           weights ? weights->Data<float>() + conv.channels * column : Transformed(column, columns, size);
+      const float* next_columns = weights && column + step < end ? panels + conv.channels * step : panels;
+      WinogradProduct product;
+      product.channels = conv.channels;
+      product.panel_count = (columns + kPanelWidth - 1) / kPanelWidth;
+      product.to_stride = step;
+      // Every group fetches its share of the next position's panels.
+      const int64_t share = product.panel_count * conv.channels * kPanelWidth * 4 / groups;
+      product.ahead_step = weights ? kFetchedAtOnce * product.panel_count / groups : 0;
       for (int64_t p = 0; p < kernels_.positions; ++p)
-        BestGemmKernels().plain(v + p * v_stride, conv.channels, count, conv.channels, panels + p * size, columns,
-                                m + p * m_stride, columns, {});
+        for (int64_t g = 0; g < groups; ++g) {
+          const Group group(g, groups, count);
+          product.rows = v + p * v_stride + group.first * padded;
+          product.row_count = group.count;
+          product.panels = panels + p * size;
+          product.ahead =
+              reinterpret_cast<const char*>(p + 1 < kernels_.positions ? product.panels + size : next_columns) +
+              g * share;
+          product.to = m + p * m_stride + group.first * step;
+          kernels_.multiply(product);
+        }
       for (int64_t i = 0; i < count; ++i)
-        TransformOutput(call, grid, first + i, column, columns, m + i * columns, m_stride);
+        kernels_.output(
+            {m + i * step, m_stride, column, columns, call.bias, outputs.y(i), outputs.residual(i), call.activation});
     }
   }
 
@@ -111,40 +176,22 @@ class Winograd final : public ConvAlgorithm {
     return panels;
   }
 
-  void TransformInput(const ConvCall& call, const Grid& grid, int64_t tile, float* v, int64_t stride) const {
+  void TransformInput(const ConvCall& call, const Grid& grid, int64_t tile, float* v, int64_t stride,
+                      int64_t block_stride) const {
     const ConvPlan& conv = call.plan.conv;
     const WindowAxis &vertical = call.plan.axes[1], &horizontal = call.plan.axes[2];
-    int64_t size = kernels_.outputs + 2;
-    int64_t left = tile % grid.across * kernels_.outputs - horizontal.pad_begin;
-    int64_t top = tile / grid.across % grid.down * kernels_.outputs - vertical.pad_begin;
+    const int64_t size = kernels_.outputs + 2;
+    const int64_t left = tile % grid.across * kernels_.outputs - horizontal.pad_begin;
+    const int64_t top = tile / grid.across % grid.down * kernels_.outputs - vertical.pad_begin;
     const float* image = call.x + tile / (grid.across * grid.down) * conv.counts.input * call.x_stride;
     const float* pixels[kMostWinogradPositions];
-    for (int64_t y = 0; y < size; ++y)
-      for (int64_t x = 0; x < size; ++x) {
-        bool inside = top + y >= 0 && top + y < vertical.input && left + x >= 0 && left + x < horizontal.input;
-        pixels[y * size + x] =
-            inside ? image + ((top + y) * horizontal.input + left + x) * call.x_stride : zeros_.data();
-      }
-    kernels_.input(pixels, conv.channels, v, stride);
-  }
-
-  void TransformOutput(const ConvCall& call, const Grid& grid, int64_t tile, int64_t column, int64_t columns,
-                       const float* m, int64_t stride) const {
-    const ConvPlan& conv = call.plan.conv;
-    const WindowAxis &vertical = call.plan.axes[1], &horizontal = call.plan.axes[2];
-    int64_t left = tile % grid.across * kernels_.outputs, top = tile / grid.across % grid.down * kernels_.outputs;
-    int64_t image = tile / (grid.across * grid.down) * conv.counts.output;
-    float* y[kMostWinogradOutputs];
-    const float* residual[kMostWinogradOutputs];
-    for (int64_t i = 0; i < kernels_.outputs * kernels_.outputs; ++i) {
-      int64_t row = top + i / kernels_.outputs, x = left + i % kernels_.outputs;
-      int64_t pixel = image + row * horizontal.output + x;
-      bool there = row < vertical.output && x < horizontal.output;
-      y[i] = there ? call.y + pixel * call.y_stride + column : nullptr;
-      residual[i] = there && call.residual ? call.residual + pixel * conv.features + column : nullptr;
+    for (int64_t y = 0; y < size; ++y) {
+      const bool line_there = top + y >= 0 && top + y < vertical.input;
+      const float* pixel = image + ((top + y) * horizontal.input + left) * call.x_stride;
+      for (int64_t x = 0; x < size; ++x, pixel += call.x_stride)
+        pixels[y * size + x] = line_there && left + x >= 0 && left + x < horizontal.input ? pixel : zeros_.data();
     }
-    kernels_.output({m, stride, columns, call.bias ? call.bias + column : nullptr, y,
-                     call.residual ? residual : nullptr, call.activation});
+    kernels_.input(pixels, conv.channels, v, stride, block_stride);
   }
 
   WeightCache::Later weights_;

@@ -1,4 +1,5 @@
 #include "kernels/packed_gemm.h"
+#include "kernels/simd/add_product-inl.h"
 #include "kernels/simd/finish-inl.h"
 #include "kernels/simd/unroll-inl.h"
 
@@ -56,15 +57,6 @@ HWY_INLINE void ForTile(const Body& body) {
 // Depths between two looks ahead.
 constexpr int kUnrolled = 4;
 constexpr int64_t kCacheLine = 64;
-
-// sum += a · b. Compilers that may choose mix the sums of several steps, for which there are not enough registers.
-HWY_INLINE void AddProduct(Floats a, Floats b, Floats& sum) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
-  asm volatile("vfmadd231ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
-#else
-  sum = hn::MulAdd(a, b, sum);
-#endif
-}
 
 template <int kRows, int kVectors>
 HWY_INLINE void Step(const float* const (&a)[kRows], int64_t k, const float* b, int64_t panel_stride,

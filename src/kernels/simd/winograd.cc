@@ -1,8 +1,10 @@
 // Winograd's minimal filtering, F(2×2, 3×3) and F(4×4, 3×3): a tile of outputs from one product per position of the
 // transformed tile. The transforms work on all channels of a pixel at once.
 #include "kernels/packed_gemm.h"
+#include "kernels/simd/add_product-inl.h"
 #include "kernels/simd/depthwise.h"
 #include "kernels/simd/finish-inl.h"
+#include "kernels/simd/unroll-inl.h"
 
 namespace ferry::FERRY_ISA {
 namespace {
@@ -61,12 +63,12 @@ struct Tile4 {
     const Floats x1 = x[step], x2 = x[2 * step], x3 = x[3 * step], x4 = x[4 * step];
     const Floats even = AddScaled(x4, -4.0f, x2), odd = AddScaled(x3, -4.0f, x1);
     const Floats even2 = Sub(x4, x2), odd2 = Sub(x3, x1);
-    y[0] = AddScaled(AddScaled(x4, 4.0f, x[0]), -5.0f, x2);
+    y[0] = AddScaled(even2, 4.0f, Sub(x[0], x2));
     y[y_step] = Add(even, odd);
     y[2 * y_step] = Sub(even, odd);
     y[3 * y_step] = AddScaled(even2, 2.0f, odd2);
     y[4 * y_step] = AddScaled(even2, -2.0f, odd2);
-    y[5 * y_step] = AddScaled(AddScaled(x[5 * step], 4.0f, x1), -5.0f, x3);
+    y[5 * y_step] = AddScaled(Sub(x[5 * step], x3), -4.0f, odd2);
   }
   static HWY_INLINE void Output(const Floats* x, int step, Floats* y, int y_step) {
     const Floats sum1 = Add(x[step], x[2 * step]), difference1 = Sub(x[step], x[2 * step]);
@@ -110,20 +112,85 @@ HWY_INLINE void Store(Floats x, float* to, const FloatMask* mask) {
 }
 
 template <class Tile>
-void Input(const float* const* pixels, int64_t channels, float* v, int64_t stride) {
+void Input(const float* const* pixels, int64_t channels, float* v, int64_t stride, int64_t block_stride) {
   constexpr int kSize = Tile::kSize;
   ForChannels(channels, [&](int64_t channel, const FloatMask* mask) {
     Floats columns[kSize * kSize], line[kSize];
-    for (int x = 0; x < kSize; ++x) {
-      HWY_UNROLL(6) for (int y = 0; y < kSize; ++y) line[y] = Load(pixels[y * kSize + x] + channel, mask);
+    Unroll<0, kSize>([&]<int x>() FERRY_INLINE {
+      Unroll<0, kSize>([&]<int y>() FERRY_INLINE { line[y] = Load(pixels[y * kSize + x] + channel, mask); });
       Tile::Input(line, 1, columns + x, kSize);
-    }
-    for (int y = 0; y < kSize; ++y) {
+    });
+    float* to = v + channel / ferry::kWinogradBlock * block_stride + channel % ferry::kWinogradBlock;
+    Unroll<0, kSize>([&]<int y>() FERRY_INLINE {
       Tile::Input(columns + y * kSize, 1, line, 1);
-      float* to = v + y * kSize * stride + channel;
-      HWY_UNROLL(6) for (int x = 0; x < kSize; ++x) Store(line[x], to + x * stride, mask);
-    }
+      Unroll<0, kSize>([&]<int x>() FERRY_INLINE { hn::StoreU(line[x], FloatTag(), to + (y * kSize + x) * stride); });
+    });
   });
+}
+
+constexpr int kTileRows = HWY_TARGET == HWY_SCALAR ? 2 : kRegisters == 32 ? 14 : 6;
+constexpr int kTileVectors = 2;
+constexpr int kPanelVectors = static_cast<int>(ferry::kPanelWidth / kLanes);
+constexpr int kUnrolled = 4;
+constexpr int64_t kCacheLine = 64;
+
+template <int kRows, int kVectors>
+HWY_INLINE void Step(const float* a, const float* b, int64_t panel_stride, Floats (&sums)[kRows][kVectors]) {
+  const FloatTag d;
+  Floats column[kVectors];
+  Unroll<0, kVectors>([&]<int v>() FERRY_INLINE {
+    column[v] = hn::LoadU(d, b + v / kPanelVectors * panel_stride + v % kPanelVectors * static_cast<int>(kLanes));
+  });
+  Unroll<0, kRows>([&]<int i>() FERRY_INLINE {
+    const Floats element = hn::Set(d, a[i * ferry::kWinogradBlock]);
+    Unroll<0, kVectors>([&]<int v>() FERRY_INLINE { AddProduct(element, column[v], sums[i][v]); });
+  });
+}
+
+// kVectors of columns, beginning with `first`.
+template <int kRows, int kVectors>
+HWY_NOINLINE void MultiplyTile(const WinogradProduct& product, int64_t first, const char* ahead) {
+  const FloatTag d;
+  const int64_t panel_stride = product.channels * ferry::kPanelWidth;
+  const float* a = product.rows;
+  const float* b =
+      product.panels + first / kPanelVectors * panel_stride + first % kPanelVectors * static_cast<int64_t>(kLanes);
+  Floats sums[kRows][kVectors];
+  Unroll<0, kRows * kVectors>([&]<int i>() FERRY_INLINE { sums[i / kVectors][i % kVectors] = hn::Zero(d); });
+  for (int64_t left = product.channels; left > 0; left -= ferry::kWinogradBlock) {
+    const float* const next = a + kRows * ferry::kWinogradBlock;
+    const float* const whole =
+        a + (left < ferry::kWinogradBlock ? left / kUnrolled * kUnrolled : ferry::kWinogradBlock);
+    for (; a != whole; a += kUnrolled, b += kUnrolled * ferry::kPanelWidth) {
+      for (const char* end = ahead + product.ahead_step; ahead < end; ahead += kCacheLine)
+        __builtin_prefetch(ahead, 0, 2);
+      Unroll<0, kUnrolled>(
+          [&]<int j>() FERRY_INLINE { Step<kRows, kVectors>(a + j, b + j * ferry::kPanelWidth, panel_stride, sums); });
+    }
+    if (left < ferry::kWinogradBlock)
+      for (int64_t k = left / kUnrolled * kUnrolled; k < left; ++k, ++a, b += ferry::kPanelWidth)
+        Step<kRows, kVectors>(a, b, panel_stride, sums);
+    a = next;
+  }
+  float* to = product.to + first * static_cast<int64_t>(kLanes);
+  Unroll<0, kRows * kVectors>([&]<int i>() FERRY_INLINE {
+    hn::StoreU(sums[i / kVectors][i % kVectors], d,
+               to + i / kVectors * product.to_stride + i % kVectors * static_cast<int>(kLanes));
+  });
+}
+
+template <int kRows>
+void MultiplyRows(const WinogradProduct& product) {
+  if constexpr (kRows > 1)
+    if (product.row_count < kRows) return MultiplyRows<kRows - 1>(product);
+  const int64_t vectors = product.panel_count * kPanelVectors;
+  const int64_t ahead_step = product.ahead_step * (product.channels / kUnrolled);
+  const char* ahead = product.ahead;
+  int64_t first = 0;
+  for (; first + kTileVectors <= vectors; first += kTileVectors, ahead += ahead_step)
+    MultiplyTile<kRows, kTileVectors>(product, first, ahead);
+  if constexpr (kPanelVectors % kTileVectors > 0)
+    if (first < vectors) MultiplyTile<kRows, 1>(product, first, ahead);
 }
 
 template <class Tile>
@@ -131,27 +198,28 @@ void Output(const WinogradOutput& tile) {
   constexpr int kSize = Tile::kSize, kOutputs = Tile::kOutputs;
   const Limits limits(tile.activation);
   ForChannels(tile.channels, [&](int64_t channel, const FloatMask* mask) {
-    const Floats bias = tile.bias ? Load(tile.bias + channel, mask) : hn::Zero(FloatTag());
+    const int64_t there = tile.offset + channel;
+    const Floats bias = tile.bias ? Load(tile.bias + there, mask) : hn::Zero(FloatTag());
     Floats columns[kOutputs * kSize], line[kSize];
-    for (int x = 0; x < kSize; ++x) {
-      HWY_UNROLL(6)
-      for (int y = 0; y < kSize; ++y) line[y] = Load(tile.products + (y * kSize + x) * tile.stride + channel, mask);
+    const float* from = tile.products + channel;
+    Unroll<0, kSize>([&]<int x>() FERRY_INLINE {
+      Unroll<0, kSize>([&]<int y>() FERRY_INLINE { line[y] = Load(from + (y * kSize + x) * tile.stride, mask); });
       Tile::Output(line, 1, columns + x, kSize);
-    }
-    for (int y = 0; y < kOutputs; ++y) {
+    });
+    Unroll<0, kOutputs>([&]<int y>() FERRY_INLINE {
       Tile::Output(columns + y * kSize, 1, line, 1);
-      for (int x = 0; x < kOutputs; ++x) {
+      Unroll<0, kOutputs>([&]<int x>() FERRY_INLINE {
         float* to = tile.y[y * kOutputs + x];
-        if (!to) continue;
+        if (!to) return;
         Floats sum = Add(line[x], bias);
-        if (tile.residual) sum = Add(sum, Load(tile.residual[y * kOutputs + x] + channel, mask));
-        Store(limits.Apply(sum), to + channel, mask);
-      }
-    }
+        if (tile.residual) sum = Add(sum, Load(tile.residual[y * kOutputs + x] + there, mask));
+        Store(limits.Apply(sum), to + there, mask);
+      });
+    });
   });
   if (IsLimit(tile.activation.kind)) return;
   for (int i = 0; i < kOutputs * kOutputs; ++i)
-    if (tile.y[i]) ActivateSpan(tile.activation, tile.y[i], tile.channels);
+    if (tile.y[i]) ActivateSpan(tile.activation, tile.y[i] + tile.offset, tile.channels);
 }
 
 // G · g · Gᵀ
@@ -176,7 +244,9 @@ void Filter(const float* taps, int64_t channels, float* to, int64_t stride) {
 
 }  // namespace
 
-const WinogradKernels kWinograd2 = {2, 16, Input<Tile2>, Output<Tile2>, Filter<Tile2>};
-const WinogradKernels kWinograd4 = {4, 36, Input<Tile4>, Output<Tile4>, Filter<Tile4>};
+const WinogradKernels kWinograd2 = {
+    2, 16, kTileRows, Input<Tile2>, MultiplyRows<kTileRows>, Output<Tile2>, Filter<Tile2>};
+const WinogradKernels kWinograd4 = {
+    4, 36, kTileRows, Input<Tile4>, MultiplyRows<kTileRows>, Output<Tile4>, Filter<Tile4>};
 
 }  // namespace ferry::FERRY_ISA

@@ -12,8 +12,11 @@ constexpr int kTileVectors = 2;
 constexpr int kTileRows = HWY_TARGET == HWY_SCALAR ? 2 : kRegisters == 32 ? 14 : 6;
 // Tiles of a single vector have registers for more rows, which hide the latency of additions.
 constexpr int kNarrowTileRows = kTileRows == 6 ? 8 : kTileRows;
-// Half a panel at the end goes together with the panel before it where that is one tile.
-constexpr int kEndVectors = kPanelVectors == kTileVectors ? 3 : 0, kEndRows = 4;
+// Tiles of this many rows or fewer take more columns.
+constexpr int kWideRows = 2;
+// An odd vector at the end goes together with the two before it.
+constexpr int kEndVectors = kPanelVectors <= kTileVectors ? 3 : 0, kEndRows = kRegisters == 32 ? 9 : 4;
+constexpr int kFewestEndRows = (kEndRows + 1) / 2;  // of several tiles of nearly equal height
 
 struct Tile {
   const float* const* rows;
@@ -58,7 +61,19 @@ HWY_INLINE void ForTile(const Body& body) {
 constexpr int kUnrolled = 4;
 constexpr int64_t kCacheLine = 64;
 
-template <int kRows, int kVectors>
+// AddProduct for the lower half of the lanes, which takes half as long where the processor has 256-bit units; the upper
+// ones become zero.
+constexpr bool kHasHalves = HWY_TARGET <= HWY_AVX3;
+HWY_INLINE void AddHalfProduct(Floats a, Floats b, Floats& sum) {
+#if HWY_TARGET <= HWY_AVX3
+  asm volatile("vfmadd231ps %t2, %t1, %t0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+#else
+  AddProduct(a, b, sum);
+#endif
+}
+
+// With kHalf, only the lower half of the last vector is there.
+template <int kRows, int kVectors, bool kHalf = false>
 HWY_INLINE void Step(const float* const (&a)[kRows], int64_t k, const float* b, int64_t panel_stride,
                      Floats (&acc)[kRows][kVectors]) {
   const FloatTag d;
@@ -74,7 +89,12 @@ HWY_INLINE void Step(const float* const (&a)[kRows], int64_t k, const float* b, 
   Unroll<0, kVectors>([&]<int v>() FERRY_INLINE { column[v] = load.template operator()<v>(); });
   Unroll<0, kRows>([&]<int i>() FERRY_INLINE {
     const Floats element = hn::Set(d, a[i][k]);
-    Unroll<0, kVectors>([&]<int v>() FERRY_INLINE { AddProduct(element, column[v], acc[i][v]); });
+    Unroll<0, kVectors>([&]<int v>() FERRY_INLINE {
+      if constexpr (kHalf && v + 1 == kVectors)
+        AddHalfProduct(element, column[v], acc[i][v]);
+      else
+        AddProduct(element, column[v], acc[i][v]);
+    });
   });
 }
 
@@ -85,7 +105,7 @@ HWY_INLINE bool AllAre(const float* const* rows, const float* zeros) {
   return true;
 }
 
-template <int kRows, int kVectors>
+template <int kRows, int kVectors, bool kUnroll = true, bool kHalf = false>
 HWY_INLINE void Accumulate(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
   const float* b = tile.b;
   const char* ahead = tile.ahead;
@@ -98,7 +118,7 @@ HWY_INLINE void Accumulate(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
     const float* a[kRows];
     Unroll<0, kRows>([&]<int i>() FERRY_INLINE { a[i] = rows[i] + tile.offset; });
     int64_t k = 0;
-    for (; k + kUnrolled <= tile.depth; k += kUnrolled, b += kUnrolled * ferry::kPanelWidth) {
+    for (; kUnroll && k + kUnrolled <= tile.depth; k += kUnrolled, b += kUnrolled * ferry::kPanelWidth) {
       if constexpr (kVectors > 1 && kRows > 1) {
         constexpr int kPanels = kVectors > kPanelVectors ? kVectors / kPanelVectors : 1;
         Unroll<0, kPanels>([&]<int panel>() FERRY_INLINE {
@@ -112,7 +132,8 @@ HWY_INLINE void Accumulate(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
         Step<kRows, kVectors>(a, k + j, b + j * ferry::kPanelWidth, tile.panel_stride, acc);
       });
     }
-    for (; k < tile.depth; ++k, b += ferry::kPanelWidth) Step<kRows, kVectors>(a, k, b, tile.panel_stride, acc);
+    for (; k < tile.depth; ++k, b += ferry::kPanelWidth)
+      Step<kRows, kVectors, kHalf>(a, k, b, tile.panel_stride, acc);
   }
 }
 
@@ -198,7 +219,10 @@ HWY_NOINLINE void RunTile(Tile& tile) {
   Floats acc[kRows][kVectors];
   if (tile.columns < kWidth) {
     BeginEdge<kRows, kVectors>(tile, acc);
-    Accumulate<kRows, kVectors>(tile, acc);
+    if (kHasHalves && kRows > kWideRows && tile.columns <= kWidth - static_cast<int64_t>(kLanes) / 2)
+      Accumulate<kRows, kVectors, false, kHasHalves>(tile, acc);
+    else
+      Accumulate<kRows, kVectors, !kHasHalves>(tile, acc);
     Floats copy[kRows][kVectors];  // with indices that are not constant, so that the sums themselves stay in registers
     ForTile<kRows, kVectors>([&]<int i, int v>() FERRY_INLINE { copy[i][v] = acc[i][v]; });
     return FinishEdge<kRows, kVectors>(tile, limits, copy);
@@ -211,33 +235,12 @@ HWY_NOINLINE void RunTile(Tile& tile) {
   }
 }
 
-template <int kVectors>
+template <int kVectors, int kMostRows, int kFewestRows = 1>
 void RunRows(int rows, Tile& tile) {
-  if (rows == 1) return RunTile<1, kVectors>(tile);
-  if (rows == 2) return RunTile<2, kVectors>(tile);
-  if constexpr (kTileRows >= 6) {
-    switch (rows) {
-      case 3: return RunTile<3, kVectors>(tile);
-      case 4: return RunTile<4, kVectors>(tile);
-      case 5: return RunTile<5, kVectors>(tile);
-      case 6: return RunTile<6, kVectors>(tile);
-      default: break;
-    }
+  if constexpr (kMostRows > kFewestRows) {
+    if (rows < kMostRows) return RunRows<kVectors, kMostRows - 1, kFewestRows>(rows, tile);
   }
-  if constexpr ((kVectors == 1 ? kNarrowTileRows : kTileRows) > 6) {
-    if (rows == 7) return RunTile<7, kVectors>(tile);
-    if (rows == 8) return RunTile<8, kVectors>(tile);
-  }
-  if constexpr (kTileRows > 6) {
-    switch (rows) {
-      case 9: return RunTile<9, kVectors>(tile);
-      case 10: return RunTile<10, kVectors>(tile);
-      case 11: return RunTile<11, kVectors>(tile);
-      case 12: return RunTile<12, kVectors>(tile);
-      case 13: return RunTile<13, kVectors>(tile);
-      default: return RunTile<14, kVectors>(tile);
-    }
-  }
+  RunTile<kMostRows, kVectors>(tile);
 }
 
 // Applies an expensive activation (and a residual that comes after it) to finished rows while they are in cache.
@@ -265,13 +268,13 @@ constexpr int64_t kStripBytes = (kLanes == 16 ? 384 : 208) * 1024;
 // With few rows a tile takes more columns: more sums at once hide the latency of each. A single row waits for the
 // weights, which come fastest from few places at once.
 constexpr int kWideVectors = 4, kWidestVectors = kPanelVectors == 1 ? 4 : 8;
-constexpr int kWideRows = 2;
 
 // Rows that lie multiples of 4 KB apart share a set of the first-level cache, which holds eight lines: then tiles are
 // flat and wide, where the usual ones are higher than that.
-constexpr int kFlatRows = kTileRows > 8 ? 6 : 0;
+constexpr bool kCanCollide = kTileRows > 8;
+constexpr int kFlatRows = kCanCollide ? 6 : kWideRows;
 
-constexpr int64_t kWholeTilePanels = kFlatRows > 0 && kPanelVectors < kWideVectors ? kWideVectors / kPanelVectors : 1;
+constexpr int64_t kWholeTilePanels = kCanCollide && kPanelVectors < kWideVectors ? kWideVectors / kPanelVectors : 1;
 
 bool Collide(const float* const* rows, int64_t count) {
   constexpr int64_t kSetBytes = 4096, kWays = 8;
@@ -283,30 +286,14 @@ bool Collide(const float* const* rows, int64_t count) {
   return together > kWays;
 }
 
-template <int kVectors>
-void RunWide(int rows, Tile& tile) {
-  if (rows == 1) return RunTile<1, kVectors>(tile);
-  if constexpr (kFlatRows > 0) {
-    if (rows == 3) return RunTile<3, kVectors>(tile);
-    if (rows == 4) return RunTile<4, kVectors>(tile);
-    if (rows == 5) return RunTile<5, kVectors>(tile);
-    if (rows == 6) return RunTile<6, kVectors>(tile);
-  }
-  RunTile<2, kVectors>(tile);
-}
-
 void RunColumns(int rows, int64_t vectors, Tile& tile) {
   if (rows == 1 && vectors == kWidestVectors) return RunTile<1, kWidestVectors>(tile);
-  if (vectors == kWideVectors) return RunWide<kWideVectors>(rows, tile);
+  if (vectors == kWideVectors) return RunRows<kWideVectors, kFlatRows>(rows, tile);
   if constexpr (kEndVectors > 0) {
-    if (vectors == kEndVectors) {
-      if (rows == 4) return RunTile<4, kEndVectors>(tile);
-      if (rows == 3) return RunTile<3, kEndVectors>(tile);
-      return rows == 2 ? RunTile<2, kEndVectors>(tile) : RunTile<1, kEndVectors>(tile);
-    }
+    if (vectors == kEndVectors) return RunRows<kEndVectors, kEndRows, kFewestEndRows>(rows, tile);
   }
-  if (vectors == 2) return RunRows<2>(rows, tile);
-  RunRows<1>(rows, tile);
+  if (vectors == 2) return RunRows<2, kTileRows>(rows, tile);
+  RunRows<1, kNarrowTileRows>(rows, tile);
 }
 
 // Columns [first, last) of B, which stay in the cache while all rows pass by, and what comes after them.
@@ -322,9 +309,8 @@ struct Strip {
     if (last - column <= kStep) return 1;
     const int64_t there = (padded() - column) / kStep;
     if (kEndVectors > 0 && most_rows == kEndRows) return kEndVectors;
-    if (kFlatRows > 0 && most_rows == kFlatRows && there >= kWideVectors) return kWideVectors;
     if (rows == 1 && there >= kWidestVectors) return kWidestVectors;
-    if (rows <= kWideRows && there >= kWideVectors) return kWideVectors;
+    if (rows <= (most_rows == kFlatRows ? kFlatRows : kWideRows) && there >= kWideVectors) return kWideVectors;
     return there < kTileVectors ? there : kTileVectors;
   }
 };
@@ -382,15 +368,16 @@ void RunPanels(const GatheredGemm& gemm, const DepthRange& range) {
   const int64_t panel_bytes = static_cast<int64_t>(sizeof(float)) * kWidth * range.count;
   // Two or three tiles of rows: a panel is soon done with.
   const bool single = gemm.row_count > kTileRows && gemm.row_count <= 3 * kTileRows;
-  const bool collide = kFlatRows > 0 && Collide(gemm.rows, gemm.row_count);
+  const bool collide = kCanCollide && Collide(gemm.rows, gemm.row_count);
   const int64_t tile_width = kStep * (collide ? kWideVectors : kTileVectors);
   const int64_t least = tile_width > kWidth ? tile_width : kWidth;  // whole panels
   int64_t fit = panel_bytes < kStripBytes && !single ? kStripBytes / (panel_bytes > 0 ? panel_bytes : 1) * kWidth : 0;
   fit = fit > least ? fit / least * least : least;
   if (gemm.row_count == 1) fit = (gemm.columns + kWidth - 1) / kWidth * kWidth;  // nothing passes by twice
-  const int64_t rest = gemm.columns % kWidth;
-  const bool odd_end = kEndVectors > 0 && gemm.columns > kWidth && rest > 0 && rest <= kStep;
-  const int64_t end = odd_end ? gemm.columns - rest - kWidth : gemm.columns;
+  const int64_t vectors = (gemm.columns + kStep - 1) / kStep;
+  const bool odd_end = kEndVectors > 0 && gemm.row_count >= kFewestEndRows && vectors >= kEndVectors &&
+                       vectors % 2 == 1 && !collide;
+  const int64_t end = odd_end ? (vectors - kEndVectors) * kStep : gemm.columns;
   auto at = [&](int64_t column, int64_t depth) { return gemm.packed + column * range.total + depth * kWidth; };
   const float* next_depth = range.first + range.count < range.total ? at(0, range.first + range.count) : nullptr;
   for (int64_t column = 0; column < end; column += fit) {

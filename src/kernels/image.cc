@@ -8,15 +8,23 @@ bool GroupsFitLanes(const DepthwiseConv& conv, int64_t lanes) {
   return size > 1 && size == conv.group_channels && lanes % size == 0 && conv.features % (lanes / 2) == 0;
 }
 
+bool PlanarFits(const DepthwiseConv& conv, const ImageKernels& kernels) {
+  const int64_t half = kernels.lanes > 1 ? kernels.lanes / 2 : 1;
+  return conv.stride_x == 2 && conv.dilation_x == 1 && (conv.kernel_width == 3 || conv.kernel_width == 7) &&
+         conv.kernel_width <= kernels.widest_planar && conv.features % half == 0;
+}
+
+int64_t PlanarLines(const DepthwiseConv& conv) { return conv.channels * DepthwiseColumns(conv); }
+
 void PackGrouped(const float* weights, const DepthwiseConv& conv, int64_t lanes, float* packed) {
-  const int64_t height = conv.kernel_height;
+  const int64_t height = conv.kernel_height, width = conv.kernel_width;
   for (int64_t first = 0; first < conv.features; first += lanes) {
     const int64_t count = conv.features - first < lanes ? conv.features - first : lanes;
     for (int64_t ky = 0; ky < height; ++ky)
       for (int64_t c = 0; c < conv.group_channels; ++c)
-        for (int64_t kx = 0; kx < 3; ++kx)
+        for (int64_t kx = 0; kx < width; ++kx)
           for (int64_t lane = 0; lane < count; ++lane)
-            *packed++ = weights[(((first + lane) * conv.group_channels + c) * height + ky) * 3 + kx];
+            *packed++ = weights[(((first + lane) * conv.group_channels + c) * height + ky) * width + kx];
   }
 }
 

@@ -76,6 +76,10 @@ struct ImageKernels {
   // where GroupsFitLanes.
   void (*grouped)(const DepthwiseConv& conv, int64_t first, int64_t last, const float** columns);
   int64_t lanes;
+  // The same for planes [channels, height, width] that become features of all channels, where PlanarFits; `lines` is
+  // room for PlanarLines(conv) numbers.
+  void (*planar)(const DepthwiseConv& conv, int64_t first, int64_t last, float* lines);
+  int64_t widest_planar;  // kernel
   const WinogradKernels *winograd2, *winograd4;
   // to[c] = the largest, or `scale` times the sum, of pixels[i][c] over i < count. NaN wins.
   void (*largest)(const float* const* pixels, int64_t count, int64_t channels, float* to);
@@ -97,9 +101,13 @@ const ImageKernels& BestImageKernels();
 // Whether the features of a group fill vectors, or those of groups of as many channels vectors and half vectors.
 bool GroupsFitLanes(const DepthwiseConv& conv, int64_t lanes);
 
-// Weights [features, group_channels, kernel_height, 3] as `grouped` reads them: for every vector of features, kernel
-// row and channel three vectors; the last may be half vectors.
+// Weights [features, group_channels, kernel_height, kernel_width] as `grouped` and `planar` read them: for every vector
+// of features, kernel row and channel a vector for each tap; the last may be half vectors.
 void PackGrouped(const float* weights, const DepthwiseConv& conv, int64_t lanes, float* packed);
+
+// A stride of 2 along rows, a kernel that is 3 or 7 wide and not dilated, features that fill vectors and half vectors.
+bool PlanarFits(const DepthwiseConv& conv, const ImageKernels& kernels);
+int64_t PlanarLines(const DepthwiseConv& conv);
 
 // Pointers that a row of a depthwise convolution needs.
 int64_t DepthwiseColumns(const DepthwiseConv& conv);

@@ -18,7 +18,8 @@ struct Way {
 };
 
 constexpr Way kGemm = {"gemm", MakeGemmConv}, kDepthwise = {"depthwise", MakeDepthwiseConv},
-              kGrouped = {"grouped", MakeGroupedConv}, kBf16Gemm = {"bf16 gemm", MakeBf16GemmConv};
+              kGrouped = {"grouped", MakeGroupedConv}, kPlanar = {"planar", MakePlanarConv},
+              kBf16Gemm = {"bf16 gemm", MakeBf16GemmConv};
 constexpr Way kWinograd2 = {"winograd 2", [](const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
                               return MakeWinogradConv(weight, plan, 2, cache);
                             }};
@@ -31,6 +32,7 @@ std::vector<Way> WaysFor(const ImageConvPlan& plan, bool exact) {
   if (conv.group_channels == 1 && conv.group_features == 1 && plan.axes[0].kernel == 1 && plan.axes[0].input == 1)
     return {kDepthwise};
   if (FitsGrouped(plan)) return conv.group_channels <= 32 ? std::vector{kGrouped, kGemm} : std::vector{kGemm, kGrouped};
+  if (FitsPlanar(plan)) return {kPlanar, kGemm};
   if (exact || !FitsWinograd(plan)) return {kGemm};
   // Winograd's algorithm saves multiplications but reads more weights: with few tiles to share them the smaller tile
   // wins.

@@ -44,6 +44,9 @@ bool FitsBf16Gemm(const ImageConvPlan& plan);
 std::unique_ptr<ConvAlgorithm> MakeDepthwiseConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
 std::unique_ptr<ConvAlgorithm> MakeGroupedConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
 bool FitsGrouped(const ImageConvPlan& plan);
+// Of an image with its channels first.
+std::unique_ptr<ConvAlgorithm> MakePlanarConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
+bool FitsPlanar(const ImageConvPlan& plan);
 // `outputs` is 2 or 4: the size of a tile.
 std::unique_ptr<ConvAlgorithm> MakeWinogradConv(const Tensor& weight, const ImageConvPlan& plan, int outputs,
                                                 WeightCache& cache);

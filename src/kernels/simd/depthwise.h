@@ -1,12 +1,15 @@
 #pragma once
 
 #include "kernels/image.h"
+#include "kernels/simd/target.h"
 
 namespace ferry::FERRY_ISA {
 
 inline constexpr int kDepthwisePixels = 7;
+inline constexpr int kWidestPlanar = kRegisters >= 32 ? 7 : 3;  // wider ones would wait for their sums
 void Depthwise(const DepthwiseConv& conv, int64_t first, int64_t last, const float** columns);
 void Grouped(const DepthwiseConv& conv, int64_t first, int64_t last, const float** columns);
+void Planar(const DepthwiseConv& conv, int64_t first, int64_t last, float* lines);
 
 // The kernel rows that meet the image for one row of outputs, and pointers to the pixels under them: entry
 // t · stride_x + kx · dilation_x of a kernel row's line is the pixel that tap kx of output t reads.

@@ -19,6 +19,13 @@ struct Limits {
   HWY_INLINE Floats Apply(Floats x) const { return AtMost(high, AtLeast(low, x)); }
 };
 
+// The same for half a vector too.
+static HWY_INLINE Floats Limited(FloatTag, const Limits& limits, Floats x) { return limits.Apply(x); }
+template <class D>
+static HWY_INLINE hn::Vec<D> Limited(D d, const Limits& limits, hn::Vec<D> x) {
+  return hn::LowerHalf(d, limits.Apply(ZeroExtendVector(FloatTag(), x)));
+}
+
 // x[i] = activation(x[i])
 void ActivateSpan(const Activation& activation, float* x, int64_t count);
 

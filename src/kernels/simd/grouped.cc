@@ -101,12 +101,6 @@ HWY_INLINE void Accumulate(D d, const Groups& groups, const Tile& tile, Sums<D, 
   }
 }
 
-HWY_INLINE Floats Limited(FloatTag, const Limits& limits, Floats x) { return limits.Apply(x); }
-template <class D>
-HWY_INLINE hn::Vec<D> Limited(D d, const Limits& limits, hn::Vec<D> x) {
-  return hn::LowerHalf(d, limits.Apply(ZeroExtendVector(FloatTag(), x)));
-}
-
 template <int kStride, class Groups, class D>
 void RunTile(D d, const Groups& groups, const Tile& tile) {
   const DepthwiseConv& conv = tile.conv;

@@ -116,8 +116,8 @@ void Interleave3(const float* a, const float* b, const float* c, int64_t count, 
 }  // namespace
 
 extern const ImageKernels kImageKernels;
-const ImageKernels kImageKernels = {Depthwise,    kDepthwisePixels, Grouped,    kStep,        &kWinograd2,
-                                    &kWinograd4,  Largest,          ScaledSum,  ScaledRowSum, Affine,
-                                    ActivateSpan, Interleave,       Interleave3};
+const ImageKernels kImageKernels = {Depthwise,     kDepthwisePixels, Grouped,      kStep,      Planar,
+                                    kWidestPlanar, &kWinograd2,      &kWinograd4,  Largest,    ScaledSum,
+                                    ScaledRowSum,  Affine,           ActivateSpan, Interleave, Interleave3};
 
 }  // namespace ferry::FERRY_ISA

@@ -85,8 +85,10 @@ void RunRows(int64_t rows, const ByteTile& tile) {
   }
 }
 
-// What FinishRows makes of bytes, for four panels at once.
-void FinishBytes(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_t column, const int32_t* sums) {
+// What FinishRows makes of bytes, for several panels at once; not kWhole: the last columns are not there.
+template <int kPanels, bool kWhole>
+void FinishBytes(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                 const int32_t* sums) {
   const int32_t shifted = out.low < 0 || out.high < 0 ? 128 : 0;
   const __m512 high = _mm512_set1_ps(static_cast<float>(out.high - out.zero));
   const __m512i zero = _mm512_set1_epi16(static_cast<int16_t>(out.zero + shifted)),
@@ -94,33 +96,48 @@ void FinishBytes(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_
                 flip = _mm512_set1_epi8(static_cast<char>(shifted));
   // Packing goes by blocks of 128 bits.
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  __m512i offset[kMostPanels];
-  __m512 factor[kMostPanels], shift[kMostPanels];
-  for (int p = 0; p < kMostPanels; ++p) {
+  __m512i offset[kPanels];
+  __m512 factor[kPanels], shift[kPanels];
+  for (int p = 0; p < kPanels; ++p) {
     offset[p] = out.offset ? _mm512_loadu_si512(out.offset + column + p * kWidth) : _mm512_setzero_si512();
     factor[p] = _mm512_loadu_ps(out.factor + column + p * kWidth);
     shift[p] = out.shift ? _mm512_loadu_ps(out.shift + column + p * kWidth) : _mm512_setzero_ps();
   }
   uint8_t* to = static_cast<uint8_t*>(out.c) + row * out.stride + column;
   for (int64_t i = 0; i < rows; ++i, sums += kSumsStride, to += out.stride) {
-    __m512i whole[kMostPanels];
-    HWY_UNROLL(4) for (int p = 0; p < kMostPanels; ++p) {
+    __m512i whole[kPanels];
+    HWY_UNROLL(4) for (int p = 0; p < kPanels; ++p) {
       const __m512i sum = _mm512_add_epi32(_mm512_load_si512(sums + p * kWidth), offset[p]);
       const __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor[p], shift[p]);
       whole[p] = _mm512_cvtps_epi32(_mm512_min_ps(value, high));
     }
     // What is too small stays so when it is converted and packed.
-    const __m512i first = _mm512_adds_epi16(_mm512_packs_epi32(whole[0], whole[1]), zero),
-                  second = _mm512_adds_epi16(_mm512_packs_epi32(whole[2], whole[3]), zero);
-    const __m512i bytes = _mm512_max_epu8(_mm512_packus_epi16(first, second), least);
-    _mm512_storeu_si512(to, _mm512_xor_si512(_mm512_permutexvar_epi32(order, bytes), flip));
+    const __m512i first = _mm512_adds_epi16(_mm512_packs_epi32(whole[0], whole[1 % kPanels]), zero),
+                  second = _mm512_adds_epi16(_mm512_packs_epi32(whole[2 % kPanels], whole[3 % kPanels]), zero);
+    const __m512i packed = _mm512_max_epu8(_mm512_packus_epi16(first, second), least);
+    const __m512i bytes = _mm512_xor_si512(_mm512_permutexvar_epi32(order, packed), flip);
+    if constexpr (!kWhole)
+      _mm512_mask_storeu_epi8(to, (__mmask64{1} << columns) - 1, bytes);
+    else if constexpr (kPanels == 4)
+      _mm512_storeu_si512(to, bytes);
+    else if constexpr (kPanels == 2)
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(bytes));
+    else
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_castsi512_si128(bytes));
   }
 }
 
 void Finish(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_t column, int64_t columns,
             const int32_t* sums) {
-  if (columns == kSumsStride && out.kind == ferry::Int8Output::Kind::kBytes && !out.row_term)
-    return FinishBytes(out, row, rows, column, sums);
+  if (out.kind == ferry::Int8Output::Kind::kBytes && !out.row_term) {
+    const auto finish = columns == 4 * kWidth   ? FinishBytes<4, true>
+                        : columns > 2 * kWidth  ? FinishBytes<4, false>
+                        : columns == 2 * kWidth ? FinishBytes<2, true>
+                        : columns > kWidth      ? FinishBytes<2, false>
+                        : columns == kWidth     ? FinishBytes<1, true>
+                                                : FinishBytes<1, false>;
+    return finish(out, row, rows, column, columns, sums);
+  }
   for (int64_t n = 0; n < columns; n += kWidth)
     FinishBlock(out, row, rows, column + n, columns - n < kWidth ? columns - n : kWidth, sums + n, kSumsStride);
 }

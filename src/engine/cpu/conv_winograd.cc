@@ -40,17 +40,19 @@ class Winograd final : public ConvAlgorithm {
   void Run(const ConvCall& call) const override {
     Grid grid(call.plan, kernels_.outputs);
     const ConvPlan& conv = call.plan.conv;
-    int64_t panels = (conv.features + kPanelWidth - 1) / kPanelWidth,
-            blocks = TileBlocks(conv, grid.tiles, call.threads());
+    int64_t blocks = TileBlocks(conv, grid.tiles, call.threads());
     const Tensor* weights = weights_.Find();
     if (!weights) blocks = 1;
+    const int64_t width = weights && conv.features >= kColumns * call.threads() ? kColumns : kPanelWidth;
+    const int64_t strips = (conv.features + width - 1) / width;
     // Few tiles: threads share the columns, each with its own transformed input.
-    int64_t chunks = blocks > 1 ? 1 : std::min<int64_t>(panels, call.threads());
+    int64_t chunks = blocks > 1 ? 1 : std::min<int64_t>(strips, call.threads());
     call.context.ParallelFor(blocks * chunks, 1, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
         int64_t block = item / chunks, chunk = item % chunks;
         int64_t first = grid.tiles * block / blocks, last = grid.tiles * (block + 1) / blocks;
-        RunTiles(call, grid, weights, first, last - first, panels * chunk / chunks, panels * (chunk + 1) / chunks);
+        RunTiles(call, grid, weights, first, last - first, strips * chunk / chunks * width,
+                 std::min(conv.features, strips * (chunk + 1) / chunks * width));
       }
     });
   }
@@ -80,7 +82,11 @@ class Winograd final : public ConvAlgorithm {
     const int64_t weights = kernels_.positions * PackedSize(conv.channels, conv.features) * 4;
     int64_t fit = cache / (kernels_.positions * (conv.channels + kColumns) * 4) / rows * rows;
     fit = weights <= cache ? least : std::clamp(fit, least, 4 * rows);
-    if (tiles < least * threads) return std::max<int64_t>(1, tiles / (2 * fit));
+    if (tiles < least * threads) {
+      // Few columns can not be shared without transforming the input more often than they are worth.
+      const bool narrow = conv.features < 2 * kColumns * threads && tiles >= 4 * threads;
+      return narrow ? threads : std::max<int64_t>(1, tiles / (2 * fit));
+    }
     const int64_t blocks = (tiles + fit / 2) / fit;
     return std::max(threads, (blocks + threads / 2) / threads * threads);
   }
@@ -121,10 +127,8 @@ class Winograd final : public ConvAlgorithm {
   };
 
   void RunTiles(const ConvCall& call, const Grid& grid, const Tensor* weights, int64_t first, int64_t count,
-                int64_t first_panel, int64_t last_panel) const {
+                int64_t begin, int64_t end) const {
     const ConvPlan& conv = call.plan.conv;
-    const int64_t begin = first_panel * kPanelWidth, end = std::min(conv.features, last_panel * kPanelWidth);
-    if (begin >= end) return;
     const int64_t step = weights ? kColumns : kPanelWidth;  // made in one go
     const int64_t padded = (conv.channels + kWinogradBlock - 1) / kWinogradBlock * kWinogradBlock;
     const int64_t v_stride = count * padded + kApart, m_stride = count * step + kApart;

@@ -36,12 +36,13 @@ HWY_INLINE Doubles Scaled(double scale, Doubles a) { return hn::Mul(hn::Set(Doub
 
 // Points 0, 1, -1, infinity.
 struct Tile2 {
-  static constexpr int kOutputs = 2, kSize = 4;
-  static HWY_INLINE void Input(const Floats* x, int step, Floats* y, int y_step) {
-    y[0] = Sub(x[0], x[2 * step]);
-    y[y_step] = Add(x[step], x[2 * step]);
-    y[2 * y_step] = Sub(x[2 * step], x[step]);
-    y[3 * y_step] = Sub(x[step], x[3 * step]);
+  static constexpr int kOutputs = 2, kSize = 4, kParts = 1;
+  template <int kPart>
+  static HWY_INLINE void Input(const Floats* x, Floats* y, int y_step) {
+    y[0] = Sub(x[0], x[2]);
+    y[y_step] = Add(x[1], x[2]);
+    y[2 * y_step] = Sub(x[2], x[1]);
+    y[3 * y_step] = Sub(x[1], x[3]);
   }
   static HWY_INLINE void Output(const Floats* x, int step, Floats* y, int y_step) {
     y[0] = Add(Add(x[0], x[step]), x[2 * step]);
@@ -58,17 +59,21 @@ struct Tile2 {
 
 // Points 0, 1, -1, 2, -2, infinity.
 struct Tile4 {
-  static constexpr int kOutputs = 4, kSize = 6;
-  static HWY_INLINE void Input(const Floats* x, int step, Floats* y, int y_step) {
-    const Floats x1 = x[step], x2 = x[2 * step], x3 = x[3 * step], x4 = x[4 * step];
-    const Floats even = AddScaled(x4, -4.0f, x2), odd = AddScaled(x3, -4.0f, x1);
-    const Floats even2 = Sub(x4, x2), odd2 = Sub(x3, x1);
-    y[0] = AddScaled(even2, 4.0f, Sub(x[0], x2));
-    y[y_step] = Add(even, odd);
-    y[2 * y_step] = Sub(even, odd);
-    y[3 * y_step] = AddScaled(even2, 2.0f, odd2);
-    y[4 * y_step] = AddScaled(even2, -2.0f, odd2);
-    y[5 * y_step] = AddScaled(Sub(x[5 * step], x3), -4.0f, odd2);
+  // All 36 numbers at once would not fit the registers.
+  static constexpr int kOutputs = 4, kSize = 6, kParts = 2;
+  template <int kPart>
+  static HWY_INLINE void Input(const Floats* x, Floats* y, int y_step) {
+    const Floats even2 = Sub(x[4], x[2]), odd2 = Sub(x[3], x[1]);
+    if constexpr (kPart == 0) {
+      const Floats even = AddScaled(x[4], -4.0f, x[2]), odd = AddScaled(x[3], -4.0f, x[1]);
+      y[0] = AddScaled(even2, 4.0f, Sub(x[0], x[2]));
+      y[y_step] = Add(even, odd);
+      y[2 * y_step] = Sub(even, odd);
+    } else {
+      y[0] = AddScaled(even2, 2.0f, odd2);
+      y[y_step] = AddScaled(even2, -2.0f, odd2);
+      y[2 * y_step] = AddScaled(Sub(x[5], x[3]), -4.0f, odd2);
+    }
   }
   static HWY_INLINE void Output(const Floats* x, int step, Floats* y, int y_step) {
     const Floats sum1 = Add(x[step], x[2 * step]), difference1 = Sub(x[step], x[2 * step]);
@@ -113,17 +118,22 @@ HWY_INLINE void Store(Floats x, float* to, const FloatMask* mask) {
 
 template <class Tile>
 void Input(const float* const* pixels, int64_t channels, float* v, int64_t stride, int64_t block_stride) {
-  constexpr int kSize = Tile::kSize;
+  constexpr int kSize = Tile::kSize, kRows = kSize / Tile::kParts;
   ForChannels(channels, [&](int64_t channel, const FloatMask* mask) {
-    Floats columns[kSize * kSize], line[kSize];
-    Unroll<0, kSize>([&]<int x>() FERRY_INLINE {
-      Unroll<0, kSize>([&]<int y>() FERRY_INLINE { line[y] = Load(pixels[y * kSize + x] + channel, mask); });
-      Tile::Input(line, 1, columns + x, kSize);
-    });
     float* to = v + channel / ferry::kWinogradBlock * block_stride + channel % ferry::kWinogradBlock;
-    Unroll<0, kSize>([&]<int y>() FERRY_INLINE {
-      Tile::Input(columns + y * kSize, 1, line, 1);
-      Unroll<0, kSize>([&]<int x>() FERRY_INLINE { hn::StoreU(line[x], FloatTag(), to + (y * kSize + x) * stride); });
+    Unroll<0, Tile::kParts>([&]<int part>() FERRY_INLINE {
+      Floats columns[kRows * kSize], line[kSize];
+      Unroll<0, kSize>([&]<int x>() FERRY_INLINE {
+        Unroll<0, kSize>([&]<int y>() FERRY_INLINE { line[y] = Load(pixels[y * kSize + x] + channel, mask); });
+        Tile::template Input<part>(line, columns + x, kSize);
+      });
+      Unroll<0, kRows>([&]<int y>() FERRY_INLINE {
+        Unroll<0, Tile::kParts>(
+            [&]<int i>() FERRY_INLINE { Tile::template Input<i>(columns + y * kSize, line + i * kRows, 1); });
+        Unroll<0, kSize>([&]<int x>() FERRY_INLINE {
+          hn::StoreU(line[x], FloatTag(), to + ((part * kRows + y) * kSize + x) * stride);
+        });
+      });
     });
   });
 }

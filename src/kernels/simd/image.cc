@@ -16,24 +16,35 @@ HWY_INLINE void ForVectors(int64_t count, const Whole& whole, const Rest& rest) 
   if (i < count) rest(i, hn::FirstN(FloatTag(), static_cast<size_t>(count - i)));
 }
 
-HWY_INLINE Floats Larger(Floats best, Floats x) {
-  return hn::IfThenElse(hn::Or(hn::Gt(x, best), hn::IsNaN(x)), x, best);
+// The largest of load(i), i < count. A sum of all tells whether any was NaN, which then wins.
+template <class Load>
+HWY_INLINE Floats LargestOf(int64_t count, const Load& load) {
+  const FloatTag d;
+  Floats best = hn::Set(d, -__builtin_inff()), sum = hn::Zero(d);
+  for (int64_t i = 0; i < count; ++i) {
+    const Floats x = load(i);
+    best = hn::Max(best, x);
+    sum = hn::Add(sum, x);
+  }
+  if (HWY_LIKELY(hn::AllFalse(d, hn::IsNaN(sum)))) return best;
+  best = hn::Set(d, -__builtin_inff());
+  for (int64_t i = 0; i < count; ++i) {
+    const Floats x = load(i);
+    best = hn::IfThenElse(hn::Or(hn::Gt(x, best), hn::IsNaN(x)), x, best);
+  }
+  return best;
 }
 
 void Largest(const float* const* pixels, int64_t count, int64_t channels, float* to) {
   const FloatTag d;
-  const Floats lowest = hn::Set(d, -__builtin_inff());
   ForVectors(
       channels,
       [&](int64_t c) {
-        Floats best = lowest;
-        for (int64_t i = 0; i < count; ++i) best = Larger(best, hn::LoadU(d, pixels[i] + c));
-        hn::StoreU(best, d, to + c);
+        hn::StoreU(LargestOf(count, [&](int64_t i) { return hn::LoadU(d, pixels[i] + c); }), d, to + c);
       },
       [&](int64_t c, FloatMask mask) {
-        Floats best = lowest;
-        for (int64_t i = 0; i < count; ++i) best = Larger(best, LoadWhere(mask, d, pixels[i] + c));
-        StoreWhere(best, mask, d, to + c);
+        auto load = [&](int64_t i) { return LoadWhere(mask, d, pixels[i] + c); };
+        StoreWhere(LargestOf(count, load), mask, d, to + c);
       });
 }
 

@@ -132,13 +132,14 @@ PixelLines::PixelLines(const DepthwiseConv& conv, int64_t row, const float** col
   last_y = top >= conv.height ? 0 : (conv.height - 1 - top) / conv.dilation_y + 1;
   if (last_y > conv.kernel_height) last_y = conv.kernel_height;
   if (last_y < first_y) last_y = first_y;
+  const int64_t begin = conv.pad_left < line ? conv.pad_left : line;
+  const int64_t end = begin + conv.width < line ? begin + conv.width : line;
   for (int64_t ky = first_y; ky < last_y; ++ky) {
     const float* pixels = conv.x + (top + ky * conv.dilation_y) * conv.width * conv.channels;
     const float** to = columns + ky * line;
-    for (int64_t i = 0; i < line; ++i) {
-      int64_t x = i - conv.pad_left;
-      to[i] = x >= 0 && x < conv.width ? pixels + x * conv.channels : conv.zeros;
-    }
+    for (int64_t i = 0; i < begin; ++i) to[i] = conv.zeros;
+    for (int64_t i = begin; i < end; ++i) to[i] = pixels + (i - begin) * conv.channels;
+    for (int64_t i = end; i < line; ++i) to[i] = conv.zeros;
   }
 }
 

@@ -104,19 +104,10 @@ std::vector<ResizeAxis> PlanResize(const OpContext& context, const ResizeAttribu
 template <class T>
 void ResampleRow(const AxisTaps& taps, size_t out, int64_t inner, const T* block, T* row) {
   size_t first = out * static_cast<size_t>(taps.count), last = first + static_cast<size_t>(taps.count);
-  bool begun = false;
-  for (size_t tap = first; tap < last; ++tap) {
-    if (taps.weight[tap] == 0) continue;
-    const T weight = static_cast<T>(taps.weight[tap]);
-    const T* from = block + taps.input[tap] * inner;
-    if (begun) {
-      AddScaled(inner, weight, from, row);
-    } else {
-      for (int64_t i = 0; i < inner; ++i) row[i] = weight * from[i] + T{0};  // no negative zeros
-      begun = true;
-    }
-  }
-  if (!begun) std::fill_n(row, inner, T{0});
+  std::fill_n(row, inner, T{0});
+  for (size_t tap = first; tap < last; ++tap)
+    if (taps.weight[tap] != 0)
+      AddScaled(inner, static_cast<T>(taps.weight[tap]), block + taps.input[tap] * inner, row);
 }
 
 // The last axis, where rows are single elements.

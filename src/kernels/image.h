@@ -32,7 +32,7 @@ struct WinogradProduct {
   int64_t channels = 0;
   const float* panels = nullptr;
   int64_t panel_count = 0;
-  const char* ahead = nullptr;  // what to fetch meanwhile, and how many bytes for every four channels of a panel
+  const char* ahead = nullptr;  // what to fetch meanwhile, and how many bytes (a line at least) for every four channels
   int64_t ahead_step = 0;
   float* to = nullptr;  // whole panels wide
   int64_t to_stride = 0;

@@ -167,21 +167,19 @@ HWY_NOINLINE void MultiplyTile(const WinogradProduct& product, int64_t first, co
       product.panels + first / kPanelVectors * panel_stride + first % kPanelVectors * static_cast<int64_t>(kLanes);
   Floats sums[kRows][kVectors];
   Unroll<0, kRows * kVectors>([&]<int i>() FERRY_INLINE { sums[i / kVectors][i % kVectors] = hn::Zero(d); });
-  for (int64_t left = product.channels; left > 0; left -= ferry::kWinogradBlock) {
-    const float* const next = a + kRows * ferry::kWinogradBlock;
-    const float* const whole =
-        a + (left < ferry::kWinogradBlock ? left / kUnrolled * kUnrolled : ferry::kWinogradBlock);
-    for (; a != whole; a += kUnrolled, b += kUnrolled * ferry::kPanelWidth) {
-      for (const char* end = ahead + product.ahead_step; ahead < end; ahead += kCacheLine)
-        __builtin_prefetch(ahead, 0, 2);
-      Unroll<0, kUnrolled>(
-          [&]<int j>() FERRY_INLINE { Step<kRows, kVectors>(a + j, b + j * ferry::kPanelWidth, panel_stride, sums); });
-    }
-    if (left < ferry::kWinogradBlock)
-      for (int64_t k = left / kUnrolled * kUnrolled; k < left; ++k, ++a, b += ferry::kPanelWidth)
-        Step<kRows, kVectors>(a, b, panel_stride, sums);
-    a = next;
+  int64_t k = 0;
+  for (; k + kUnrolled <= product.channels; b += kUnrolled * ferry::kPanelWidth) {
+    const char* const end = ahead + product.ahead_step;
+    do {
+      __builtin_prefetch(ahead, 0, 2);
+      ahead += kCacheLine;
+    } while (ahead < end);
+    Unroll<0, kUnrolled>(
+        [&]<int j>() FERRY_INLINE { Step<kRows, kVectors>(a + j, b + j * ferry::kPanelWidth, panel_stride, sums); });
+    k += kUnrolled;
+    a += k % ferry::kWinogradBlock ? kUnrolled : kUnrolled + (kRows - 1) * ferry::kWinogradBlock;
   }
+  for (; k < product.channels; ++k, ++a, b += ferry::kPanelWidth) Step<kRows, kVectors>(a, b, panel_stride, sums);
   float* to = product.to + first * static_cast<int64_t>(kLanes);
   Unroll<0, kRows * kVectors>([&]<int i>() FERRY_INLINE {
     hn::StoreU(sums[i / kVectors][i % kVectors], d,

@@ -2,16 +2,18 @@
 
 namespace ferry {
 
+static int64_t LeastFeatures(int64_t lanes) { return lanes >= kLeastHalved ? lanes / 2 : lanes; }
+
 bool GroupsFitLanes(const DepthwiseConv& conv, int64_t lanes) {
   const int64_t size = conv.group_features;
   if (size % lanes == 0) return true;
-  return size > 1 && size == conv.group_channels && lanes % size == 0 && conv.features % (lanes / 2) == 0;
+  return lanes >= kLeastShared && size > 1 && size == conv.group_channels && lanes % size == 0 &&
+         conv.features % LeastFeatures(lanes) == 0;
 }
 
 bool PlanarFits(const DepthwiseConv& conv, const ImageKernels& kernels) {
-  const int64_t half = kernels.lanes > 1 ? kernels.lanes / 2 : 1;
   return conv.stride_x == 2 && conv.dilation_x == 1 && (conv.kernel_width == 3 || conv.kernel_width == 7) &&
-         conv.kernel_width <= kernels.widest_planar && conv.features % half == 0;
+         conv.kernel_width <= kernels.widest_planar && conv.features % LeastFeatures(kernels.lanes) == 0;
 }
 
 int64_t PlanarLines(const DepthwiseConv& conv) { return conv.channels * DepthwiseColumns(conv); }

@@ -98,6 +98,9 @@ struct ImageKernels {
 
 const ImageKernels& BestImageKernels();
 
+// Shorter vectors are not shared by groups, or never half full: it would only be code.
+inline constexpr int64_t kLeastShared = 8, kLeastHalved = 16;
+
 // Whether the features of a group fill vectors, or those of groups of as many channels vectors and half vectors.
 bool GroupsFitLanes(const DepthwiseConv& conv, int64_t lanes);
 

@@ -6,6 +6,7 @@
 namespace ferry::FERRY_ISA {
 
 inline constexpr int kDepthwisePixels = 7;
+inline constexpr bool kHalfVectors = kLanes >= kLeastHalved;
 inline constexpr int kWidestPlanar = kRegisters >= 32 ? 7 : 3;  // wider ones would wait for their sums
 void Depthwise(const DepthwiseConv& conv, int64_t first, int64_t last, const float** columns);
 void Grouped(const DepthwiseConv& conv, int64_t first, int64_t last, const float** columns);

@@ -39,7 +39,7 @@ class WholeVectors {
 // Several groups share a vector; they have as many channels as features, so that it reads a vector of channels.
 class SharedVectors {
  public:
-  static constexpr bool kHalves = true;
+  static constexpr bool kHalves = kHalfVectors;
   static constexpr int kChains = kRegisters / 16;  // channels that are added to sums of their own: their number is even
   explicit SharedVectors(const DepthwiseConv& conv) {
     const int32_t size = static_cast<int32_t>(conv.group_features);
@@ -152,7 +152,7 @@ void RunRows(const DepthwiseConv& conv, int64_t first, int64_t last, const float
 void Grouped(const DepthwiseConv& conv, int64_t first, int64_t last, const float** columns) {
   const bool step = conv.stride_x == 2;
   auto run_rows = step ? RunRows<2, WholeVectors> : RunRows<1, WholeVectors>;
-  if constexpr (kLanes > 1)
+  if constexpr (kLanes >= kLeastShared)
     if (conv.group_features < static_cast<int64_t>(kLanes))
       run_rows = step ? RunRows<2, SharedVectors> : RunRows<1, SharedVectors>;
   run_rows(conv, first, last, columns);

@@ -87,7 +87,7 @@ void RunRows(const DepthwiseConv& conv, int64_t first, int64_t last, float* line
       }
     };
     for (; tile.feature + kStep <= conv.features; tile.feature += kStep) run_features(FloatTag());
-    if constexpr (kLanes > 1)
+    if constexpr (kHalfVectors)
       if (tile.feature < conv.features) run_features(hn::Half<FloatTag>());
     if (!IsLimit(conv.activation.kind)) ActivateSpan(conv.activation, conv.y + offset, conv.out_width * conv.features);
   }
@@ -96,7 +96,10 @@ void RunRows(const DepthwiseConv& conv, int64_t first, int64_t last, float* line
 }  // namespace
 
 void Planar(const DepthwiseConv& conv, int64_t first, int64_t last, float* lines) {
-  (conv.kernel_width == 3 ? RunRows<3> : RunRows<7>)(conv, first, last, lines);
+  auto run_rows = RunRows<3>;
+  if constexpr (kWidestPlanar > 3)
+    if (conv.kernel_width > 3) run_rows = RunRows<kWidestPlanar>;
+  run_rows(conv, first, last, lines);
 }
 
 }  // namespace ferry::FERRY_ISA

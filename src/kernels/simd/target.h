@@ -53,7 +53,7 @@ HWY_INLINE void StoreWhere(hn::Vec<D> x, hn::Mask<D> mask, D d, hn::TFromD<D>* t
 }
 #else
 template <class D>
-HWY_INLINE hn::Vec<D> LoadWhere(hn::Mask<D> mask, D d, const hn::TFromD<D>* from) {
+HWY_NOINLINE hn::Vec<D> LoadWhere(hn::Mask<D> mask, D d, const hn::TFromD<D>* from) {
   HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(D())] = {};
   uint8_t bits[8];
   hn::StoreMaskBits(d, mask, bits);
@@ -62,7 +62,7 @@ HWY_INLINE hn::Vec<D> LoadWhere(hn::Mask<D> mask, D d, const hn::TFromD<D>* from
   return hn::Load(d, lanes);
 }
 template <class D>
-HWY_INLINE void StoreWhere(hn::Vec<D> x, hn::Mask<D> mask, D d, hn::TFromD<D>* to) {
+HWY_NOINLINE void StoreWhere(hn::Vec<D> x, hn::Mask<D> mask, D d, hn::TFromD<D>* to) {
   HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(D())];
   uint8_t bits[8];
   hn::StoreMaskBits(d, mask, bits);

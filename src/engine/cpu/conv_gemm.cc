@@ -213,8 +213,9 @@ class GemmConv final : public ConvAlgorithm {
     int64_t units = conv.groups > 1 ? conv.groups : (conv.features + kPanelWidth - 1) / kPanelWidth;
     int64_t threads = call.threads(), tiles = (rows + best_rows() - 1) / best_rows(), wanted = 4 * threads;
     int64_t row_blocks = EvenBlocks(tiles, 9, threads), parts = 1;
+    const int64_t narrowest = conv.groups > 1 ? 1 : PanelsOfUnit(2, 1);  // two panels where tiles are so wide
     if (threads > 1 && row_blocks < wanted)
-      parts = std::clamp<int64_t>((wanted + row_blocks - 1) / row_blocks, 1, units);
+      parts = std::clamp<int64_t>((wanted + row_blocks - 1) / row_blocks, 1, std::max<int64_t>(1, units / narrowest));
     const int64_t whole = conv.groups > 1 ? 1 : PanelsOfUnit(units, parts);
     return {units, whole, tiles, row_blocks, parts};
   }
@@ -223,13 +224,18 @@ class GemmConv final : public ConvAlgorithm {
   void ForBlocks(const ConvCall& call, int64_t first_row, int64_t rows, const Body& body) const {
     const Cuts cuts = CutsOf(call, rows);
     int64_t tile_rows = best_rows(), items = cuts.row_blocks * cuts.parts;
+    // Where a block has few tiles, those of the last one that are not there would keep others waiting.
+    const bool few = cuts.tiles < 4 * cuts.row_blocks;
+    auto first_of = [&](int64_t block) {
+      if (few) return rows * block / cuts.row_blocks;
+      return std::min(rows, cuts.tiles * block / cuts.row_blocks * tile_rows);
+    };
     int64_t work = WorkOf(rows, call.plan.conv.depth(), call.plan.conv.features);
     int64_t grain = std::max<int64_t>(1, items * (kPieceWork / 4) / work);
     call.context.ParallelFor(items, grain, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
         int64_t block = item / cuts.parts, part = item % cuts.parts;
-        int64_t row = cuts.tiles * block / cuts.row_blocks * tile_rows;
-        int64_t last = std::min(rows, cuts.tiles * (block + 1) / cuts.row_blocks * tile_rows);
+        const int64_t row = first_of(block), last = first_of(block + 1);
         body(Block{first_row + row, last - row, cuts.FirstUnit(part), cuts.FirstUnit(part + 1)});
       }
     });

@@ -18,10 +18,10 @@ class QuantizedMatMul final : public Kernel {
 
   void Run(OpContext& context) const override {
     const Tensor& a = context.Input(0);
-    const auto [groups, depth, columns] = weights_.shape;
+    const int64_t depth = weights_.shape.depth;
     if (a.rank() < 1 || a.shape().back() != depth) return portable_(context);
     Shape shape = a.shape();
-    shape.back() = columns;
+    shape.back() = weights_.shape.columns;
     void* y = context.Output(0, finish_.step().y_type, shape).mutable_raw();
     ForInt8Parts(context, weights_, finish_, [&](const Int8Part& part) {
       ForInt8Blocks(context, part.shape, a.size() / depth,

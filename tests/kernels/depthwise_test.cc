@@ -4,6 +4,7 @@
 #include "kernels/image.h"
 #include "kernels/packed_gemm.h"
 #include "tests/kernels/isas.h"
+#include "tests/kernels/plain_image.h"
 #include "tests/support/random_numbers.h"
 
 namespace ferry {
@@ -57,15 +58,7 @@ struct Case {
   }
 
   std::vector<double> Plain() const {
-    std::vector<double> y;
-    for (int64_t row = 0; row < out_height; ++row)
-      for (int64_t column = 0; column < conv.out_width; ++column)
-        for (int64_t channel = 0; channel < conv.channels; ++channel) {
-          double sum = Sum(row, column, channel);
-          if (conv.residual) sum += static_cast<double>(residual[y.size()]);
-          y.push_back(conv.activation.kind == ActivationKind::kRelu && sum < 0 ? 0 : sum);
-        }
-    return y;
+    return testing::PlainImage(conv, out_height, conv.channels, [&](auto... at) { return Sum(at...); });
   }
 
   // Rows in two parts, and over the residual where there is one.

@@ -39,6 +39,12 @@ void WillRead([[maybe_unused]] const void* data, [[maybe_unused]] size_t bytes) 
 #endif
 }
 
+void InLargePages([[maybe_unused]] const void* data, [[maybe_unused]] size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  Advise(data, bytes, MADV_HUGEPAGE);
+#endif
+}
+
 LargePages::~LargePages() {
   for (const Mapping& mapping : mappings_) munmap(mapping.begin, mapping.bytes);
 }

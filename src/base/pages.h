@@ -12,6 +12,9 @@ namespace ferry {
 void TakePages(void* data, size_t bytes);
 // Asks for all pages of a mapped file that will be read soon.
 void WillRead(const void* data, size_t bytes);
+// Asks for a mapped file to be read from the disk into large pages, where the system has such for files.
+void InLargePages(const void* data, size_t bytes);
+
 // Memory for many things that go together at the end. They lie side by side in large pages, which usually cost the
 // system a fifth of what as many small ones do. Not everywhere: a virtual machine may have given its free ones back to
 // its host, and getting one again takes longer than the small ones that are still there. So both are timed.

@@ -64,6 +64,31 @@ bool IsStored(DType dtype) {
          dtype == DType::kInt32;
 }
 
+// Pieces as large as the system's large pages, at multiples of them: it then keeps the file in such pages and maps them
+// as they are, a fraction of the work of small ones and faster to read.
+class PieceWriter {
+ public:
+  explicit PieceWriter(AtomicFile& file) : file_(file) { piece_.reserve(kPiece); }
+
+  void Write(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const std::string_view part = bytes.substr(0, kPiece - piece_.size());
+      piece_ += part;
+      bytes.remove_prefix(part.size());
+      if (piece_.size() == kPiece) Flush();
+    }
+  }
+  void Flush() {
+    file_.Write(piece_);
+    piece_.clear();
+  }
+
+ private:
+  static constexpr size_t kPiece = size_t{4} << 20;
+  AtomicFile& file_;
+  std::string piece_;
+};
+
 std::string NoteBeside(const std::string& path) { return path + ".checked"; }
 
 std::string FirstLine(const std::string& path) {
@@ -118,6 +143,7 @@ std::shared_ptr<WeightFile> WeightFile::Open(const std::string& path, const std:
   } catch (const Error&) {
     return nullptr;
   }
+  InLargePages(opened->file_->data(), opened->file_->size());
   if (!opened->Read(about)) return nullptr;
   opened->path_ = path;
   const std::string note = NoteAbout(*opened->file_);
@@ -177,14 +203,16 @@ void WeightFile::Write(const std::string& path, const std::string& about, const 
   prefix.Number<uint64_t>(table.size());
   prefix.Number(Checksum(table.data(), table.size()));
   AtomicFile file(path);
+  PieceWriter pieces(file);
   const std::string padding(kAlignment, '\0');
   auto write = [&](std::string_view bytes, size_t padded) {
-    file.Write(bytes);
-    file.Write(std::string_view(padding).substr(0, padded - bytes.size()));
+    pieces.Write(bytes);
+    pieces.Write(std::string_view(padding).substr(0, padded - bytes.size()));
   };
   write(Cat(kMagic, prefix.text(), table), first_offset);
   for (const Part& part : parts)
     write({reinterpret_cast<const char*>(part.tensor.raw()), part.tensor.bytes()}, RoundUp(part.tensor.bytes()));
+  pieces.Flush();
   file.CommitUnsynced();
   LeaveNote(path, *MappedFile::Open(path));
 }

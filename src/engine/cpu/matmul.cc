@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/mapped_file.h"
 #include "engine/cpu/cuts.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/scratch.h"
@@ -27,6 +28,19 @@ struct Matrix {
 
   void Pack(int64_t first, int64_t count, float* panels) const {
     PackMatrix(weight.Data<float>() + first * column_stride, depth, count, row_stride, column_stride, panels);
+  }
+
+  // Where columns lie one after the other in a file, its pages are given back after each few of them: the largest
+  // matrix of a language model is not in memory twice, however long another thread keeps this one waiting.
+  void PackAll(float* panels) const {
+    constexpr int64_t kPieceBytes = 4 << 20;
+    const int64_t column_bytes = depth * int64_t{sizeof(float)}, unit = kPanelWidth;
+    const int64_t width = row_stride == 1 ? std::max(unit, kPieceBytes / column_bytes / unit * unit) : columns;
+    for (int64_t first = 0; first < columns; first += width) {
+      const int64_t count = std::min(width, columns - first);
+      Pack(first, count, panels + PackedSize(depth, first));
+      if (count < columns) DropPages(weight.Data<float>() + first * depth, static_cast<size_t>(count * column_bytes));
+    }
   }
 
   Tensor weight;
@@ -163,7 +177,7 @@ WeightCache::Later PackedWeight(const KernelRequest& request, const Matrix& matr
         },
         true);
   return request.weights.GetLater(matrix.weight, matrix.form, DType::kFloat, PackedSize(matrix.depth, matrix.columns),
-                                  [=](Tensor& made) { matrix.Pack(0, matrix.columns, made.MutableData<float>()); });
+                                  [=](Tensor& made) { matrix.PackAll(made.MutableData<float>()); });
 }
 
 }  // namespace

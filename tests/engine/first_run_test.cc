@@ -152,6 +152,25 @@ TEST(FirstRun, ReadsWeightsWhereverTheyLie) {
   }
 }
 
+// More than is read from the file at a time before its pages are given back.
+TEST(FirstRun, PacksALargeMatrixPieceByPiece) {
+  Random random(8);
+  TemporaryFolder folder;
+  const Given given = Finish(random, random.Floats({3, 1001}),
+                             {MakeNode("Gemm", {"x", "w", "b"}, {"c"}, {{"transB", int64_t{1}}})},
+                             {MakeStored("w", random.Floats({2345, 1001})), MakeStored("b", random.Floats({2345}))});
+  auto reference = Session::FromModel(given.model, {.threads = 1, .optimize = false});
+  const Tensor expected = reference->Run(given.inputs)[0].tensor();
+  const std::string path = (folder / "large.onnx").string();
+  WriteModel(given.model, path, {.external = WriteOptions::External::kAlways});
+  auto session = Session::Open(path, {.threads = 2});
+  const Tensor first = session->Run(given.inputs)[0].tensor();
+  ASSERT_EQ(first.shape(), expected.shape());
+  for (int64_t i = 0; i < first.size(); ++i)
+    ASSERT_NEAR(first.Data<float>()[i], expected.Data<float>()[i], 1e-3) << "element " << i;
+  ExpectSameEachTime(*session, given, first);
+}
+
 TEST(FirstRun, MayMeetOtherRuns) {
   Random random(4);
   for (int round = 0; round < 10; ++round) {

@@ -70,6 +70,20 @@ TEST(WeightFile, GivesBackWhatWasWritten) {
   EXPECT_FALSE(WeightFile::Open(folder.path().string(), "about"));
 }
 
+// The file is written in large pieces, whatever its parts are.
+TEST(WeightFile, GivesBackPartsOfAnySize) {
+  TemporaryFolder folder;
+  std::string path = (folder / "w").string();
+  const std::vector<int64_t> counts = {3, 1 << 20, 2500000, 1, 1049600, 17};
+  std::vector<WeightFile::Part> parts;
+  for (int64_t count : counts) parts.push_back({Cat("of ", count), Numbers(count, static_cast<float>(count % 1000))});
+  WeightFile::Write(path, "about", parts);
+  auto file = WeightFile::Open(path, "about");
+  ASSERT_TRUE(file);
+  for (const WeightFile::Part& part : parts)
+    EXPECT_TRUE(Same(file->Find(part.key, DType::kFloat, part.tensor.size()), part.tensor)) << part.key;
+}
+
 // Every bit counts: a damaged file is refused as a whole or in the part that is damaged, never read beyond its end.
 TEST(WeightFile, RefusesDamage) {
   TemporaryFolder folder;

@@ -30,6 +30,15 @@ struct Matrix {
     PackMatrix(weight.Data<float>() + first * column_stride, depth, count, row_stride, column_stride, panels);
   }
 
+  // Asks for rows [begin, end) of some columns, which will be packed soon.
+  void Fetch(int64_t begin, int64_t end, int64_t first, int64_t count) const {
+    constexpr int64_t kLine = 16;
+    if (column_stride != 1) return;  // these lie in long runs, which the processor follows by itself
+    const float* from = weight.Data<float>() + begin * row_stride + first;
+    for (int64_t k = begin; k < end; ++k, from += row_stride)
+      for (int64_t n = 0; n < count; n += kLine) __builtin_prefetch(from + n, 0, 2);
+  }
+
   // Where columns lie one after the other in a file, its pages are given back after each few of them: the largest
   // matrix of a language model is not in memory twice, however long another thread keeps this one waiting.
   void PackAll(float* panels) const {
@@ -155,9 +164,22 @@ class PackedMatMul final : public Kernel {
     for (int64_t done = 0; done < count; done += width) {
       const int64_t part = std::min(width, count - done);
       matrix_.Pack(first + done, part, panels);
-      BestGemmKernels().plain(a, depth_, rows, depth_, panels, part, c + done, columns_,
-                              Finish{epilogue, nullptr}.At(0, done, columns_).epilogue);
+      // What comes next, often in this thread's next piece, is fetched meanwhile, a little with every few rows:
+      // multiplying leaves the memory idle.
+      const int64_t after = first + done + part, next = std::min(width, columns_ - after);
+      const int64_t blocks = next > 0 ? BlocksOf(rows) : 1;
+      for (int64_t block = 0; block < blocks; ++block) {
+        const int64_t row = rows * block / blocks, height = rows * (block + 1) / blocks - row;
+        matrix_.Fetch(depth_ * block / blocks, depth_ * (block + 1) / blocks, after, next);
+        BestGemmKernels().plain(a + row * depth_, depth_, height, depth_, panels, part, c + row * columns_ + done,
+                                columns_, Finish{epilogue, nullptr}.At(row, done, columns_).epilogue);
+      }
     }
+  }
+
+  static int64_t BlocksOf(int64_t rows) {
+    const int64_t few = 2 * BestGemmKernels().best_rows;
+    return (rows + few - 1) / few;
   }
 
   WeightCache::Later packed_;

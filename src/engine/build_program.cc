@@ -9,6 +9,7 @@
 #include "engine/place_concats.h"
 #include "engine/plan_memory.h"
 #include "graph/scopes.h"
+#include "tensor/alignment.h"
 
 namespace ferry {
 
@@ -75,7 +76,10 @@ class ProgramBuilder {
         AddStep(*selected_[i]);
       i = begins ? chain++->last : i + 1;
     }
-    for (const std::string& name : results) program_->result_slots_.push_back(SlotToRead(name, "an output of the model"));
+    for (const std::string& name : results) {
+      program_->result_slots_.push_back(SlotToRead(name, "an output of the model"));
+      MakeReadable(program_->result_slots_.back());
+    }
     FindLastUses();
     ShareMemory();
     PlaceValues();
@@ -131,6 +135,12 @@ class ProgramBuilder {
     return slot;
   }
 
+  // Weights of a file may lie at any byte of it.
+  void MakeReadable(int slot) {
+    Tensor& constant = slots()[static_cast<size_t>(slot)].constant;
+    if (!IsReadable(constant)) constant = constant.Clone();
+  }
+
   [[noreturn]] void FailNotMade(const std::string& name, const std::string& reader) const {
     for (const Node& node : graph_.nodes)
       if (std::find(node.outputs.begin(), node.outputs.end(), name) != node.outputs.end())
@@ -174,6 +184,8 @@ class ProgramBuilder {
       step.kernel = std::make_unique<ViewKernel>(*op, node.Ints("perm"));
     else
       step.kernel = ChooseKernel(node, *op);
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      if (step.inputs[i] >= 0 && !step.kernel->ReadsAnywhere(i)) MakeReadable(step.inputs[i]);
     steps().push_back(std::move(step));
     operators_.push_back(op);
   }

@@ -6,11 +6,12 @@ namespace {
 
 class PortableKernel final : public Kernel {
  public:
-  explicit PortableKernel(const Operator& op) : compute_(op.compute) {}
-  void Run(OpContext& context) const override { compute_(context); }
+  explicit PortableKernel(const Operator& op) : op_(op) {}
+  void Run(OpContext& context) const override { op_.compute(context); }
+  bool ReadsAnywhere(size_t input) const override { return input < 32 && (op_.reads_anywhere >> input & 1); }
 
  private:
-  void (*compute_)(OpContext&);
+  const Operator& op_;
 };
 
 class Cpu final : public Provider {

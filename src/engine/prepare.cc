@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "onnx/aligned.h"
@@ -71,6 +72,30 @@ void PrepareOne(Graph& graph, std::vector<Tensor*>& read) {
       }
 }
 
+// Whether the operator packs or copies what it reads there.
+bool ReadsAnywhere(const Node& node, size_t input) {
+  if (!CanonicalDomain(node.domain).empty()) return false;
+  if (node.op_type == "Gather") return input == 0;
+  return input == 1 && (node.op_type == "Conv" || node.op_type == "MatMul" || node.op_type == "Gemm");
+}
+
+// Leaves out large weights that nobody needs to read where they lie.
+void LeaveAsTheyLie(Graph& graph, std::vector<Tensor*>& read) {
+  std::unordered_set<std::string> in_place;
+  ForEachGraph(graph, [&](const Graph& inner) {
+    for (const ValueInfo& output : inner.outputs) in_place.insert(output.name);
+    for (const Node& node : inner.nodes)
+      for (size_t i = 0; i < node.inputs.size(); ++i)
+        if (&inner != &graph || !ReadsAnywhere(node, i)) in_place.insert(node.inputs[i]);
+  });
+  std::unordered_set<const Tensor*> left;
+  for (const StoredTensor& initializer : graph.initializers)
+    if (initializer.tensor.dtype() == DType::kFloat && initializer.tensor.bytes() > kSmallTensorBytes &&
+        !in_place.count(initializer.name))
+      left.insert(&initializer.tensor);
+  std::erase_if(read, [&](const Tensor* tensor) { return left.count(tensor) > 0; });
+}
+
 // More of them wait for memory.
 int ThreadsFor(int asked) {
   constexpr int kMostThreads = 8;
@@ -79,7 +104,7 @@ int ThreadsFor(int asked) {
 
 }  // namespace
 
-Graph PrepareGraph(const Model& model, int threads) {
+Graph PrepareGraph(const Model& model, int threads, Weights weights) {
   if (!model.has_graph) Fail(ErrorCode::kInvalidModel, "the model has no graph");
   Model copy = CopyDeep(model);
   UpgradeToNewest(copy);
@@ -88,6 +113,7 @@ Graph PrepareGraph(const Model& model, int threads) {
   ExpandGradients(copy);
   std::vector<Tensor*> read;
   PrepareOne(copy.graph, read);
+  if (weights == Weights::kAsTheyLie) LeaveAsTheyLie(copy.graph, read);
   AlignForUse(std::move(read), ThreadsFor(threads));
   return std::move(copy.graph);
 }

@@ -5,8 +5,12 @@
 
 namespace ferry {
 
-// The result shares the model's weights where they are aligned; others are copied once, by as many threads (0: one for
-// each core).
-Graph PrepareGraph(const Model& model, int threads = 0);
+// Where the elements of weights may begin: where they can be read, or, if only operators read them that pack them or
+// copy them first, at any byte of their file.
+enum class Weights { kReadable, kAsTheyLie };
+
+// The result shares the model's weights where they are aligned or may stay as they lie; others are copied once, by as
+// many threads (0: one for each core).
+Graph PrepareGraph(const Model& model, int threads = 0, Weights weights = Weights::kReadable);
 
 }  // namespace ferry

@@ -21,6 +21,8 @@ class Kernel {
   virtual ~Kernel();
   virtual void Run(OpContext& context) const = 0;
 
+  // Whether the elements of a constant input may begin at any byte, as they do in a file.
+  virtual bool ReadsAnywhere(size_t /*input*/) const { return false; }
   // Whether the rows of an input, or of output 0, may lie apart. Those of a kernel that knows of none never do.
   virtual bool ReadsStrided(size_t /*input*/) const { return false; }
   virtual bool WritesStrided() const { return false; }

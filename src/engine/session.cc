@@ -116,7 +116,7 @@ struct Session::Shared {
         provider(&FindProvider(options.provider)),
         tuner(MakeTuner(options.tune)),
         policy{options.exact, tuner.get(), options.precision} {
-    Graph graph = PrepareGraph(model, threads);
+    Graph graph = PrepareGraph(model, threads, options.optimize ? Weights::kAsTheyLie : Weights::kReadable);
     NameTable has_default(graph.initializers.size());
     for (const StoredTensor& initializer : graph.initializers) has_default.Add(initializer.name);
     for (const ValueInfo& input : model.graph.inputs)
@@ -240,6 +240,7 @@ std::shared_ptr<const Program> Session::Shared::Build(const std::vector<const Na
   // A contradiction that inference finds is met again by the kernel, which knows the values and says more.
   InferOptions infer;
   infer.on_error = [](const Node&, const Error&) {};
+  infer.weights_anywhere = true;
   const bool is_fast = FastGraphMakes(results);
   if (!is_fast && !as_written) as_written = PrepareGraph(model, threads);
   const Graph& chosen = is_fast ? *fast_graph : *as_written;

@@ -114,8 +114,8 @@ void WeightCache::Make(Order& order) {
     std::byte* room = pages_->Allocate(StorageBytes(order.dtype, order.count));
     tensor = Tensor::Borrow(order.dtype, {order.count}, room, pages_);
     order.fill(tensor);
-    DropPages(order.weight.raw(), order.weight.bytes());
   }
+  DropPages(order.weight.raw(), order.weight.bytes());  // those of the model's file: what is packed takes their place
   *order.made = std::move(tensor);
   if (path_.empty()) return;
   std::lock_guard lock(mutex_);

@@ -18,13 +18,24 @@ int64_t PackedIndex(int64_t depth, int64_t k, int64_t n) {
 
 namespace {
 
+float At(const float* base, int64_t index) {
+  float value;
+  std::memcpy(&value, reinterpret_cast<const std::byte*>(base) + index * int64_t{sizeof value}, sizeof value);
+  return value;
+}
+
+void CopyFloats(const float* base, int64_t index, int64_t count, float* to) {
+  std::memcpy(to, reinterpret_cast<const std::byte*>(base) + index * int64_t{sizeof(float)},
+              static_cast<size_t>(count) * sizeof(float));
+}
+
 // Few columns of each row: the processor does not see which lines come next.
 void PackFewColumns(const float* b, int64_t depth, int64_t panels, int64_t row_stride, float* packed) {
   constexpr int64_t kAhead = 24;
   for (int64_t k = 0; k < depth; ++k, b += row_stride, packed += kPanelWidth)
     for (int64_t i = 0; i < panels; ++i) {
       if (k + kAhead < depth) __builtin_prefetch(b + kAhead * row_stride + i * kPanelWidth);
-      std::memcpy(packed + i * depth * kPanelWidth, b + i * kPanelWidth, kPanelWidth * sizeof(float));
+      CopyFloats(b, i * kPanelWidth, kPanelWidth, packed + i * depth * kPanelWidth);
     }
 }
 
@@ -39,12 +50,12 @@ void PackRows(const float* b, int64_t depth, int64_t columns, int64_t row_stride
       const int64_t filled = std::min(kPanelWidth, columns - n);
       float* to = packed + depth * n;
       if (filled == kPanelWidth)
-        for (int64_t k = first; k < last; ++k)
-          std::memcpy(to + k * kPanelWidth, b + k * row_stride + n, kPanelWidth * sizeof(float));
+        for (int64_t k = first; k < last; ++k) CopyFloats(b, k * row_stride + n, kPanelWidth, to + k * kPanelWidth);
       else
-        for (int64_t k = first; k < last; ++k)
-          std::fill(std::copy_n(b + k * row_stride + n, filled, to + k * kPanelWidth), to + (k + 1) * kPanelWidth,
-                    0.0f);
+        for (int64_t k = first; k < last; ++k) {
+          CopyFloats(b, k * row_stride + n, filled, to + k * kPanelWidth);
+          std::fill(to + k * kPanelWidth + filled, to + (k + 1) * kPanelWidth, 0.0f);
+        }
     }
   }
 }
@@ -68,7 +79,7 @@ void TurnIntoPanel(const float* lines, int64_t line_stride, int64_t filled, int6
       }
   for (int64_t n = 0; n < filled; ++n)
     for (int64_t k = n < whole_lines ? whole_depth : 0; k < depth; ++k)
-      panel[k * kPanelWidth + n] = lines[n * line_stride + k];
+      panel[k * kPanelWidth + n] = At(lines, n * line_stride + k);
 }
 
 void PackMatrix(const float* b, int64_t depth, int64_t columns, int64_t row_stride, int64_t column_stride,
@@ -83,7 +94,7 @@ void PackMatrix(const float* b, int64_t depth, int64_t columns, int64_t row_stri
     }
     if (filled < kPanelWidth) std::fill_n(packed, depth * kPanelWidth, 0.0f);
     for (int64_t k = 0; k < depth; ++k)
-      for (int64_t n = 0; n < filled; ++n) packed[k * kPanelWidth + n] = from[k * row_stride + n * column_stride];
+      for (int64_t n = 0; n < filled; ++n) packed[k * kPanelWidth + n] = At(from, k * row_stride + n * column_stride);
   }
 }
 

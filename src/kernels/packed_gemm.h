@@ -38,7 +38,7 @@ struct GatheredGemm {
 
 // Floats that the packed form of a [depth × columns] matrix takes (taps included in depth).
 int64_t PackedSize(int64_t depth, int64_t columns);
-// b[k * row_stride + n * column_stride]
+// b[k * row_stride + n * column_stride]. Here and below, what is packed may begin at any byte, as weights in a file do.
 void PackMatrix(const float* b, int64_t depth, int64_t columns, int64_t row_stride, int64_t column_stride,
                 float* packed);
 // One panel out of at most kPanelWidth columns that lie along memory, `line_stride` apart; what is missing becomes

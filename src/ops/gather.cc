@@ -39,6 +39,6 @@ void InferGather(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Gather, {.compute = ComputeGather, .infer = InferGather});
+FERRY_OPERATOR(Gather, {.compute = ComputeGather, .infer = InferGather, .reads_anywhere = kInput0});
 
 }  // namespace ferry

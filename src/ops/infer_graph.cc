@@ -58,8 +58,8 @@ class Inference {
     for (const StoredTensor& initializer : graph.initializers) {
       if (!initializer.problem.empty() || !initializer.tensor.defined() || values.count(initializer.name)) continue;
       const Tensor& tensor = initializer.tensor;
-      // Straight from a file a tensor may lie at any address; a prepared model's never does.
-      if (IsReadable(tensor))
+      // Straight from a file a tensor may lie at any address.
+      if (IsReadable(tensor) || (options_.weights_anywhere && IsWeight(tensor)))
         values[initializer.name] = FactsOf(tensor);
       else if (tensor.size() > options_.largest_computed)
         values[initializer.name].type = Type::Tensor(tensor.dtype(), ToSymbolic(tensor.shape()));

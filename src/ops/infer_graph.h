@@ -17,6 +17,8 @@ using FactsByName = std::unordered_map<std::string, ValueFacts>;
 struct InferOptions {
   // Nodes whose inputs are all constants are computed when the result has at most this many elements.
   int64_t largest_computed = 4096;
+  // Weights that cannot be read where they lie are constants all the same, for those who can.
+  bool weights_anywhere = false;
   // Told of each node whose rule finds a contradiction; its outputs stay unknown. Without it the first one is thrown.
   std::function<void(const Node&, const Error&)> on_error;
 };

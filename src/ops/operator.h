@@ -29,6 +29,7 @@ struct Operator {
   void (*infer)(InferContext&) = nullptr;
 
   uint32_t in_place = 0;        // inputs whose memory output 0 may take when sizes agree (bit per input)
+  uint32_t reads_anywhere = 0;  // inputs whose elements may begin at any byte (bit per input)
   bool is_view = false;         // output 0 is input 0's elements under another shape: nothing is copied
   bool is_random = false;       // may give another answer each time: never folded, never shared
   bool has_subgraphs = false;   // bodies are run through OpContext::subgraph

@@ -2,6 +2,7 @@
 
 #include "passes/batch_norm_pattern.h"
 #include "passes/match.h"
+#include "tensor/alignment.h"
 #include "tensor/scale.h"
 #include "tensor/scratch.h"
 
@@ -17,7 +18,8 @@ int FeatureAxis(const Node& node) {
   return !plain ? -1 : node.Int("transB", 0) ? 0 : 1;
 }
 
-Tensor Scaled(const Tensor& weight, size_t axis, const std::vector<double>& factor, size_t smallest_file) {
+Tensor Scaled(const Tensor& stored, size_t axis, const std::vector<double>& factor, size_t smallest_file) {
+  const Tensor weight = Readable(stored);
   ScratchTensor scaled(DType::kFloat, weight.shape(), smallest_file);
   int64_t inner = weight.shape().CountBetween(axis + 1, weight.rank()), channels = weight.dim(axis);
   std::vector<float> run(static_cast<size_t>(inner));

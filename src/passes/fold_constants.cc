@@ -6,6 +6,7 @@
 #include "ops/infer_graph.h"
 #include "ops/operator.h"
 #include "passes/match.h"
+#include "tensor/alignment.h"
 
 namespace ferry {
 namespace {
@@ -39,6 +40,8 @@ class Folding {
       if (constant) bytes += constant->bytes();
     }
     if (MayGrow(node) && !GrowsLittle(node, bytes)) return;
+    for (Value& value : values)
+      if (value.present()) value = Readable(value.tensor());
     std::vector<const Value*> inputs;
     for (const Value& value : values) inputs.push_back(value.present() ? &value : nullptr);
     std::vector<Value> results;

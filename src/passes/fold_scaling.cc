@@ -2,6 +2,7 @@
 
 #include "base/pages.h"
 #include "passes/match.h"
+#include "tensor/alignment.h"
 #include "tensor/scale.h"
 
 namespace ferry {
@@ -88,7 +89,8 @@ class Folding {
     return fits ? constant : nullptr;
   }
 
-  static Tensor Scaled(const Tensor& tensor, size_t axis, const Scaling& scaling) {
+  static Tensor Scaled(const Tensor& stored, size_t axis, const Scaling& scaling) {
+    const Tensor tensor = Readable(stored);
     Tensor scaled(DType::kFloat, tensor.shape());
     int64_t inner = tensor.shape().CountBetween(axis + 1, tensor.rank()), channels = tensor.dim(axis);
     float* to = scaled.MutableData<float>();

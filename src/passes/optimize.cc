@@ -42,6 +42,7 @@ void FoldEverywhere(Graph& graph) {
 InferOptions Tolerant() {
   InferOptions options;
   options.largest_computed = 256;
+  options.weights_anywhere = true;
   options.on_error = [](const Node&, const Error&) {};
   return options;
 }

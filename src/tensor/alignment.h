@@ -17,4 +17,7 @@ inline bool IsReadable(const Tensor& tensor) {
   return !tensor.defined() || tensor.dtype() == DType::kString || tensor.IsAligned(AlignmentOf(tensor.dtype()));
 }
 
+// This tensor where its elements can be read, else a copy.
+inline Tensor Readable(const Tensor& tensor) { return IsReadable(tensor) ? tensor : tensor.Clone(); }
+
 }  // namespace ferry

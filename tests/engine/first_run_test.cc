@@ -2,11 +2,13 @@
 // memory.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <thread>
 
 #include "engine/session.h"
 #include "onnx/writer.h"
+#include "tensor/alignment.h"
 #include "tests/support/graphs.h"
 #include "tests/support/random_tensors.h"
 #include "tests/support/temporary_folder.h"
@@ -149,6 +151,88 @@ TEST(FirstRun, ReadsWeightsWhereverTheyLie) {
     const std::string outside = (folder / Cat("outside", shift, ".onnx")).string();
     WriteModel(given.model, outside, {.external = WriteOptions::External::kAlways, .smallest_external = 0});
     ExpectSameEachTime(*Session::Open(outside, {.threads = 2}), given, expected);
+  }
+}
+
+// A network of every way in which weights are packed, folded or copied.
+Given EveryReader(Random& random) {
+  const Shape image = {1, 3, 21, 23};
+  std::vector<StoredTensor> weights;
+  auto weight = [&](const std::string& name, Shape shape) {
+    weights.push_back(MakeStored(name, random.Floats(std::move(shape))));
+    return name;
+  };
+  std::vector<Node> nodes;
+  auto add = [&](const char* op, std::vector<std::string> inputs, std::vector<Attribute> attributes = {}) {
+    nodes.push_back(MakeNode(op, std::move(inputs), {Cat("v", nodes.size())}, std::move(attributes)));
+    return nodes.back().outputs[0];
+  };
+  auto window = [](int64_t pad, int64_t groups, int64_t stride = 1) {
+    return std::vector<Attribute>{{"pads", std::vector<int64_t>(4, pad)},
+                                  {"strides", std::vector<int64_t>{stride, stride}},
+                                  {"group", groups}};
+  };
+  std::string v = add("Conv", {"x", weight("first", {48, 3, 3, 3})}, window(1, 1, 2));
+  v = add("Relu", {add("Conv", {v, weight("three", {64, 48, 3, 3})}, window(1, 1))});
+  v = add("Conv", {v, weight("normalized", {48, 64, 1, 1})}, window(0, 1));
+  v = add("BatchNormalization", {v, weight("scale", {48}), weight("shift", {48}), weight("mean", {48}), "variance"});
+  weights.push_back(MakeStored("variance", Tensor::FromVector(std::vector<float>(48, 0.5f))));
+  v = add("Mul", {add("Conv", {v, weight("scaled", {1200, 48, 1, 1})}, window(0, 1)), weight("factor", {1, 1200, 1, 1})});
+  v = add("Conv", {v, weight("depthwise", {1200, 1, 3, 3})}, window(1, 1200));
+  v = add("Conv", {v, weight("grouped", {1200, 8, 3, 3})}, window(1, 150));
+  v = add("Flatten", {add("GlobalAveragePool", {v})});
+  v = add("MatMul", {v, weight("product", {1200, 67})});
+  v = add("Gemm", {v, weight("turned", {200, 67})}, {{"transB", int64_t{1}}});
+  v = add("Add", {v, add("MatMul", {weight("known", {1, 67}), weight("folded", {67, 200})})});
+  v = add("Add", {v, add("Gather", {weight("table", {200, 200}), add("ArgMax", {v}, {{"axis", int64_t{1}}})})});
+  v = add("MatMul", {v, weight("twice", {200, 200})});
+  nodes.push_back(MakeNode("Add", {v, "twice"}, {"y"}));  // where it lies, too
+  Model model = MakeModel({MakeInfo("x", DType::kFloat, ToSymbolic(image))}, std::move(nodes), {MakeInfo("y")},
+                          std::move(weights));
+  return {std::move(model), {{"x", random.Floats(image)}}, "every reader"};
+}
+
+TEST(FirstRun, EveryOperatorReadsWeightsWhereverTheyLie) {
+  Random random(9);
+  TemporaryFolder folder;
+  Given given = EveryReader(random);
+  const Tensor expected = Session::FromModel(given.model, {.threads = 1})->Run(given.inputs)[0].tensor();
+  for (int shift = 0; shift < 4; ++shift) {
+    given.model.graph.name = std::string(static_cast<size_t>(shift), 'n');
+    const std::string path = (folder / Cat("inside", shift, ".onnx")).string();
+    WriteModel(given.model, path);
+    ExpectSameEachTime(*Session::Open(path, {.threads = 2}), given, expected);
+    const std::string cache = (folder / "cache").string();
+    for (int start = 0; start < 2; ++start)
+      ExpectSameEachTime(*Session::Open(path, {.threads = 1, .cache_folder = cache}), given, expected);
+    auto plain = Session::Open(path, {.threads = 1, .optimize = false});
+    const Tensor unoptimized = plain->Run(given.inputs)[0].tensor();
+    ASSERT_EQ(unoptimized.shape(), expected.shape());
+    double largest = 0, difference = 0;
+    for (int64_t i = 0; i < expected.size(); ++i) {
+      const double value = expected.Data<float>()[i];
+      largest = std::max(largest, std::abs(value));
+      difference = std::max(difference, std::abs(value - double{unoptimized.Data<float>()[i]}));
+    }
+    EXPECT_LT(difference, 1e-4 * largest) << "shifted by " << shift;
+  }
+}
+
+TEST(FirstRun, WeightsThatLieAnywhereCanBeAskedFor) {
+  Random random(10);
+  TemporaryFolder folder;
+  for (int shift = 0; shift < 4; ++shift) {
+    const Tensor w = random.Floats({40, 50});
+    Model model = MakeModel({MakeInfo("x", DType::kFloat, ToSymbolic(Shape{2, 40}))},
+                            {MakeNode("MatMul", {"x", "w"}, {"y"})}, {MakeInfo("y")}, {MakeStored("w", w)});
+    model.graph.name = std::string(static_cast<size_t>(shift), 'n');
+    const std::string path = (folder / Cat("asked", shift, ".onnx")).string();
+    WriteModel(model, path);
+    const std::vector<NamedValue> inputs = {{"x", random.Floats({2, 40})}};
+    const std::vector<std::string> outputs = {"y", "w"};
+    const Tensor given = Session::Open(path, {.threads = 1})->Run(inputs, outputs)[1].tensor();
+    EXPECT_TRUE(IsReadable(given));
+    EXPECT_TRUE(Identical(given, w));
   }
 }
 

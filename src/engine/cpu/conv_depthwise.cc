@@ -3,6 +3,7 @@
 #include "engine/cpu/conv.h"
 #include "engine/cpu/cuts.h"
 #include "engine/cpu/scratch.h"
+#include "tensor/alignment.h"
 #include "kernels/image.h"
 
 namespace ferry {
@@ -71,9 +72,10 @@ using ByPixels = ByRows<const float*>;
 std::unique_ptr<ConvAlgorithm> MakeDepthwiseConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
   int64_t channels = plan.conv.channels, taps = plan.conv.counts.taps;
   auto turned = cache.GetTensor(weight, "depthwise taps", DType::kFloat, taps * channels, [=](Tensor& made) {
+    const Tensor source = Readable(weight);
     for (int64_t c = 0; c < channels; ++c)
       for (int64_t tap = 0; tap < taps; ++tap)
-        made.MutableData<float>()[tap * channels + c] = weight.Data<float>()[c * taps + tap];
+        made.MutableData<float>()[tap * channels + c] = source.Data<float>()[c * taps + tap];
   });
   return std::make_unique<ByPixels>(std::move(turned), plan.conv, BestImageKernels().depthwise,
                                     DepthwiseColumns(ImageOf(plan)));
@@ -87,7 +89,7 @@ static bool IsFlat(const ImageConvPlan& plan) {
 static std::shared_ptr<const Tensor> PackTaps(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
   std::string form = Cat("taps of ", plan.conv.groups, " groups");
   return cache.GetTensor(weight, form, DType::kFloat, weight.size(), [weight, image = ImageOf(plan)](Tensor& made) {
-    PackGrouped(weight.Data<float>(), image, BestImageKernels().lanes, made.MutableData<float>());
+    PackGrouped(Readable(weight).Data<float>(), image, BestImageKernels().lanes, made.MutableData<float>());
   });
 }
 

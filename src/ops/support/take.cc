@@ -1,6 +1,7 @@
 #include "ops/support/take.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "ops/support/elements.h"
 #include "ops/support/movement.h"
@@ -16,13 +17,18 @@ void TakeElements(OpContext& context, const Tensor& from, const std::vector<int6
   auto count = static_cast<int64_t>(chosen.size());
   ForEachWidth(out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T* source = RawData<T>(from);
     T* target = MutableRawData<T>(out);
+    auto take = [&](int64_t index) {
+      if constexpr (std::is_same_v<T, std::string>) return RawData<T>(from)[index];
+      T element;  // may begin at any byte
+      std::memcpy(static_cast<void*>(&element), from.raw() + index * int64_t{sizeof element}, sizeof element);
+      return element;
+    };
     context.ParallelFor(out.size(), kElementsPerPiece, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end;) {
-        const T* line = source + i / count * row;
+        const int64_t line = i / count * row;
         int64_t line_end = std::min(end, (i / count + 1) * count);
-        for (int64_t k = i % count; i < line_end; ++i, ++k) target[i] = line[chosen[static_cast<size_t>(k)]];
+        for (int64_t k = i % count; i < line_end; ++i, ++k) target[i] = take(line + chosen[static_cast<size_t>(k)]);
       }
     });
   });

@@ -135,10 +135,10 @@ class ProgramBuilder {
     return slot;
   }
 
-  // Weights of a file may lie at any byte of it.
+  // Weights of a file may lie at any byte of it. All programs share the copy.
   void MakeReadable(int slot) {
     Tensor& constant = slots()[static_cast<size_t>(slot)].constant;
-    if (!IsReadable(constant)) constant = constant.Clone();
+    if (!IsReadable(constant)) constant = *weights_.Get<Tensor>(constant, "readable", [&] { return constant.Clone(); });
   }
 
   [[noreturn]] void FailNotMade(const std::string& name, const std::string& reader) const {

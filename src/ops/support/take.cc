@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "ops/support/elements.h"
 #include "ops/support/movement.h"
@@ -19,10 +20,13 @@ void TakeElements(OpContext& context, const Tensor& from, const std::vector<int6
     using T = typename decltype(tag)::type;
     T* target = MutableRawData<T>(out);
     auto take = [&](int64_t index) {
-      if constexpr (std::is_same_v<T, std::string>) return RawData<T>(from)[index];
-      T element;  // may begin at any byte
-      std::memcpy(static_cast<void*>(&element), from.raw() + index * int64_t{sizeof element}, sizeof element);
-      return element;
+      if constexpr (std::is_same_v<T, std::string>) {
+        return RawData<T>(from)[index];
+      } else {
+        T element;  // may begin at any byte
+        std::memcpy(&element, from.raw() + index * int64_t{sizeof element}, sizeof element);
+        return element;
+      }
     };
     context.ParallelFor(out.size(), kElementsPerPiece, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end;) {

@@ -146,7 +146,7 @@ class Inference {
     std::vector<Value> held(inputs.size());
     std::vector<const Value*> values;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i]) held[i] = IsReadable(*inputs[i]->constant) ? *inputs[i]->constant : inputs[i]->constant->Clone();
+      if (inputs[i]) held[i] = Readable(*inputs[i]->constant);
       values.push_back(inputs[i] ? &held[i] : nullptr);
     }
     std::vector<Value> results;

@@ -166,22 +166,18 @@ class PackedMatMul final : public Kernel {
     for (int64_t done = 0; done < count; done += width) {
       const int64_t part = std::min(width, count - done);
       matrix_.Pack(first + done, part, panels);
-      // What comes next, often in this thread's next piece, is fetched meanwhile, a little with every few rows:
-      // multiplying leaves the memory idle.
+      // What comes next, often in this thread's next piece, is fetched meanwhile, a little with every tile: multiplying
+      // leaves the memory idle.
       const int64_t after = first + done + part, next = std::min(width, columns_ - after);
-      const int64_t blocks = next > 0 ? BlocksOf(rows) : 1;
-      for (int64_t block = 0; block < blocks; ++block) {
-        const int64_t row = rows * block / blocks, height = rows * (block + 1) / blocks - row;
-        matrix_.Fetch(depth_ * block / blocks, depth_ * (block + 1) / blocks, after, next);
+      const int64_t best_rows = BestGemmKernels().best_rows;
+      const int64_t tiles = next > 0 ? (rows + best_rows - 1) / best_rows : 1;
+      for (int64_t tile = 0; tile < tiles; ++tile) {
+        const int64_t row = rows * tile / tiles, height = rows * (tile + 1) / tiles - row;
+        matrix_.Fetch(depth_ * tile / tiles, depth_ * (tile + 1) / tiles, after, next);
         BestGemmKernels().plain(a + row * depth_, depth_, height, depth_, panels, part, c + row * columns_ + done,
                                 columns_, Finish{epilogue, nullptr}.At(row, done, columns_).epilogue);
       }
     }
-  }
-
-  static int64_t BlocksOf(int64_t rows) {
-    const int64_t few = 2 * BestGemmKernels().best_rows;
-    return (rows + few - 1) / few;
   }
 
   WeightCache::Later packed_;

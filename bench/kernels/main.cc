@@ -7,11 +7,11 @@
 #include <cstring>
 #include <string>
 
-#include "engine/cpu/conv.h"
 #include "engine/session.h"
 #include "kernels/packed_gemm.h"
 #include "peak.h"
 #include "peers.h"
+#include "providers/cpu/conv.h"
 
 namespace ferry::bench {
 namespace {

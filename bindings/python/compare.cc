@@ -3,7 +3,7 @@
 
 #include "bindings.h"
 #include "convert.h"
-#include "doctor/compare/report.h"
+#include "measure/compare/report.h"
 
 namespace ferry::python {
 namespace {

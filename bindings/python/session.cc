@@ -4,9 +4,9 @@
 
 #include "bindings.h"
 #include "convert.h"
-#include "doctor/random_input.h"
 #include "engine/profile.h"
 #include "interrupt.h"
+#include "measure/random_input.h"
 #include "onnx/reader.h"
 #include "value.h"
 
@@ -192,7 +192,8 @@ void BindSession(py::module_& m) {
       .def_readwrite("tune", &PyOptions::tune)
       .def_readwrite("cache", &PyOptions::cache_folder)
       .def_property(
-          "precision", [](const PyOptions& options) { return options.precision == Precision::kBf16 ? "bf16" : "float32"; },
+          "precision",
+          [](const PyOptions& options) { return options.precision == Precision::kBf16 ? "bf16" : "float32"; },
           [](PyOptions& options, const std::string& name) { options.precision = PrecisionNamed(name); })
       .def_readwrite("max_iterations", &PyOptions::max_iterations)
       .def_readwrite("free_dimensions", &PyOptions::free_dimensions)

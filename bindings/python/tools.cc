@@ -3,11 +3,11 @@
 
 #include "bindings.h"
 #include "convert.h"
-#include "doctor/check_inference.h"
-#include "doctor/convert.h"
-#include "doctor/export_model.h"
-#include "doctor/problem_report.h"
-#include "doctor/summary.h"
+#include "convert/convert.h"
+#include "convert/export_model.h"
+#include "engine/check_inference.h"
+#include "measure/summary.h"
+#include "onnx/checker/problem_report.h"
 #include "onnx/reader.h"
 #include "onnx/writer.h"
 

@@ -202,18 +202,19 @@ FERRY_API ferry_status* ferry_options_set_provider(ferry_options* options, const
 FERRY_API ferry_status* ferry_options_set_dimension(ferry_options* options, const char* name, int64_t value);
 /* Whether the graph may be rewritten to run faster; on by default. */
 FERRY_API ferry_status* ferry_options_set_optimize(ferry_options* options, int optimize);
-/* A folder where packed weights are kept, so that the next start maps them instead of packing again; it is made if it is
- * not there. NULL or "" (the default): none. A damaged file in it is packed anew. */
+/* A folder where packed weights are kept, so that the next start maps them instead of packing again; it is made if it
+ * is not there. NULL or "" (the default): none. A damaged file in it is packed anew. */
 FERRY_API ferry_status* ferry_options_set_cache(ferry_options* options, const char* folder);
 /* Whether only algorithms may be used that add up products as the operators' texts do; off by default. On, 3x3
    convolutions do without Winograd's algorithm: slower, and as close to the true result as float allows. */
 FERRY_API ferry_status* ferry_options_set_exact(ferry_options* options, int exact);
-/* A file that remembers which algorithms were fastest on this processor. What is not in it yet is timed when the first run
-   with new shapes is made ready, and added. "none" times without remembering; "" (the default): nothing is timed. */
+/* A file that remembers which algorithms were fastest on this processor. What is not in it yet is timed when the first
+   run with new shapes is made ready, and added. "none" times without remembering; "" (the default): nothing is timed.
+ */
 FERRY_API ferry_status* ferry_options_set_tune(ferry_options* options, const char* file);
-/* How precisely float32 products are computed: "float32" (the default) or "bf16", where constant matrices and the weights
-   of convolutions that are products are kept as bfloat16 (half the memory), what they are multiplied with is rounded to
-   it, and sums stay float32: errors of some thousandths. Any other name is refused. */
+/* How precisely float32 products are computed: "float32" (the default) or "bf16", where constant matrices and the
+   weights of convolutions that are products are kept as bfloat16 (half the memory), what they are multiplied with is
+   rounded to it, and sums stay float32: errors of some thousandths. Any other name is refused. */
 FERRY_API ferry_status* ferry_options_set_precision(ferry_options* options, const char* precision);
 /* After how many turns of one Loop a run gives up with FERRY_LIMIT; 2^40 by default. */
 FERRY_API ferry_status* ferry_options_set_max_iterations(ferry_options* options, int64_t iterations);
@@ -369,8 +370,8 @@ FERRY_API ferry_status* ferry_call_set_tensor(ferry_call* call, const char* name
 FERRY_API ferry_status* ferry_call_run(const ferry_call* call, const ferry_value* const* inputs, size_t input_count,
                                        size_t output_count, ferry_value** outputs);
 
-/* A record of operators that were run, to be written as a model. Values on a tape go by numbers. A tape is to be used by
- * one thread at a time. */
+/* A record of operators that were run, to be written as a model. Values on a tape go by numbers. A tape is to be used
+ * by one thread at a time. */
 typedef struct ferry_tape ferry_tape;
 
 /* The number of an input that is omitted. */
@@ -406,8 +407,8 @@ FERRY_API size_t ferry_tape_warning_count(const ferry_tape* tape);
 /* Warning `index` in a sentence; NULL past the end. */
 FERRY_API const char* ferry_tape_warning(const ferry_tape* tape, size_t index);
 
-/* The named tensors of a .safetensors file, or of a checkpoint, TorchScript module or exported program of PyTorch's (.pt,
- * .pth, .pt2). */
+/* The named tensors of a .safetensors file, or of a checkpoint, TorchScript module or exported program of PyTorch's
+ * (.pt, .pth, .pt2). */
 typedef struct ferry_weights ferry_weights;
 
 /* Opens a file; tensors stay in it until they are used. */

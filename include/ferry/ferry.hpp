@@ -226,10 +226,11 @@ struct Options {
   std::string provider = "cpu";
   std::vector<std::pair<std::string, int64_t>> dimensions;  // what named dimensions will always be
   bool optimize = true;
-  std::string cache;  // a folder where packed weights are kept for the next start; empty: none
+  std::string cache;   // a folder where packed weights are kept for the next start; empty: none
   bool exact = false;  // no algorithm that adds up products in another way than the operators' texts do
   std::string tune;    // a file that remembers which algorithms were fastest here; "none": timed, not remembered
-  std::string precision = "float32";  // of products: float32, or bf16 (weights as bfloat16: half the memory, less exact)
+  std::string precision =
+      "float32";  // of products: float32, or bf16 (weights as bfloat16: half the memory, less exact)
 };
 
 // What a model takes or gives.

@@ -1,5 +1,5 @@
 #include "api/handles.h"
-#include "doctor/check_inference.h"
+#include "engine/check_inference.h"
 #include "onnx/reader.h"
 
 using namespace ferry;

@@ -2,8 +2,8 @@
 
 #include "api/handles.h"
 #include "base/function_ref.h"
-#include "doctor/check_inference.h"
-#include "doctor/convert.h"
+#include "convert/convert.h"
+#include "engine/check_inference.h"
 #include "nn/call.h"
 #include "onnx/writer.h"
 

@@ -14,8 +14,7 @@ template <class Result, class... Args>
 class FunctionRef<Result(Args...)> {
  public:
   template <class Callable>
-    requires(!std::is_same_v<std::remove_cvref_t<Callable>, FunctionRef>)
-  FunctionRef(const Callable& callable)
+  requires(!std::is_same_v<std::remove_cvref_t<Callable>, FunctionRef>) FunctionRef(const Callable& callable)
       : object_(std::addressof(callable)), call_([](const void* object, Args... args) -> Result {
           return (*static_cast<const Callable*>(object))(std::forward<Args>(args)...);
         }) {}

@@ -35,14 +35,15 @@ class MappedFile {
   std::string name_;
 };
 
-// Lets the system drop the pages that lie wholly inside the range; touching them again reads the file again. Memory that
-// is not part of a MappedFile is left alone.
+// Lets the system drop the pages that lie wholly inside the range; touching them again reads the file again. Memory
+// that is not part of a MappedFile is left alone.
 void DropPages(const void* data, size_t bytes);
-// Uses all bytes in order, piece by piece, and drops the pages of each piece: however many there are, few are in memory.
+// Uses all bytes in order, piece by piece, and drops the pages of each piece: however many there are, few are in
+// memory.
 void ReadOnce(std::span<const std::byte> bytes, FunctionRef<void(std::span<const std::byte>)> use);
 
-// The state of the file that the memory is mapped from, '@' and the offset in it: where the text is the same, so are the
-// bytes. Empty for memory of other kinds.
+// The state of the file that the memory is mapped from, '@' and the offset in it: where the text is the same, so are
+// the bytes. Empty for memory of other kinds.
 std::string PlaceInFile(const void* data);
 
 }  // namespace ferry

@@ -20,8 +20,7 @@ inline void AppendTo(std::string& out, char c) { out.push_back(c); }
 inline void AppendTo(std::string& out, bool b) { AppendTo(out, b ? "true" : "false"); }
 
 template <class T>
-  requires(std::is_integral_v<T>)
-void AppendTo(std::string& out, T number) {
+requires(std::is_integral_v<T>) void AppendTo(std::string& out, T number) {
   if constexpr (std::is_signed_v<T>)
     AppendInteger(out, number);
   else
@@ -30,8 +29,8 @@ void AppendTo(std::string& out, T number) {
 
 // Anything with a ToText() found by argument-dependent lookup (Shape, DType, Type …).
 template <class T>
-  requires((std::is_class_v<T> || std::is_enum_v<T>) && requires(const T& v) { ToText(v); })
-void AppendTo(std::string& out, const T& value) {
+requires((std::is_class_v<T> || std::is_enum_v<T>)&&requires(const T& v) { ToText(v); }) void AppendTo(std::string& out,
+                                                                                                       const T& value) {
   AppendTo(out, std::string_view(ToText(value)));
 }
 

@@ -22,17 +22,20 @@ inline constexpr Option kCacheOption = {
     .completes = Completes::kDirectory};
 inline constexpr Option kExactOption = {
     .name = "exact",
-    .help = "only algorithms that add up products as the operators' texts do (no Winograd): slower, closer to the truth"};
+    .help =
+        "only algorithms that add up products as the operators' texts do (no Winograd): slower, closer to the truth"};
 inline constexpr Option kTuneOption = {
     .name = "tune",
     .value = "FILE",
-    .help = "time the algorithms that fit each convolution and remember the fastest in FILE (none: without remembering)",
+    .help =
+        "time the algorithms that fit each convolution and remember the fastest in FILE (none: without remembering)",
     .completes = Completes::kFile};
 inline constexpr Option kPrecisionOption = {
     .name = "precision",
     .value = "P",
-    .help = "of float products: bf16 keeps weights as bfloat16, half the memory, with errors of some thousandths "
-            "(usually float32)",
+    .help =
+        "of float products: bf16 keeps weights as bfloat16, half the memory, with errors of some thousandths "
+        "(usually float32)",
     .words = "float32 bf16"};
 inline constexpr Option kDimOption = {
     .name = "dim", .value = "NAME=VALUE", .help = "the size of a named dimension (usually 1)", .repeated = true};

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "base/text.h"
-#include "doctor/elements.h"
+#include "measure/elements.h"
 #include "ops/infer_graph.h"
 
 namespace ferry::cli {

@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "doctor/difference.h"
-#include "doctor/random_input.h"
 #include "graph/names.h"
+#include "measure/difference.h"
+#include "measure/random_input.h"
 
 namespace ferry {
 namespace {

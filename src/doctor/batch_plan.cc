@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "doctor/elements.h"
 #include "doctor/lint.h"
+#include "measure/elements.h"
 
 namespace ferry {
 namespace {

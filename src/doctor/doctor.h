@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "doctor/finding.h"
 #include "graph/model.h"
+#include "measure/finding.h"
 
 namespace ferry {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "doctor/doctor.h"
-#include "doctor/finding.h"
 #include "doctor/patient.h"
+#include "measure/finding.h"
 
 namespace ferry {
 

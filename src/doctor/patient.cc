@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "doctor/check_inference.h"
+#include "engine/check_inference.h"
 #include "onnx/upgrade/upgrade.h"
 #include "passes/inline_functions.h"
 
@@ -110,7 +110,8 @@ const std::vector<Trial>& Patient::trials() const {
 
 const std::vector<TrialNumbers>& Patient::numbers() const {
   if (!numbers_)
-    numbers_ = trials().empty() ? std::vector<TrialNumbers>{} : RunTrials(*session(), trials(), kGeneratedBudgetMs, pool());
+    numbers_ =
+        trials().empty() ? std::vector<TrialNumbers>{} : RunTrials(*session(), trials(), kGeneratedBudgetMs, pool());
   return *numbers_;
 }
 

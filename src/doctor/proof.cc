@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "doctor/difference.h"
+#include "measure/difference.h"
 
 namespace ferry {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "base/directory.h"
 #include "base/error.h"
-#include "doctor/elements.h"
-#include "doctor/random_input.h"
-#include "doctor/recording.h"
+#include "measure/elements.h"
+#include "measure/random_input.h"
+#include "measure/recording.h"
 #include "ops/operator.h"
 
 namespace ferry {

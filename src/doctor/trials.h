@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "doctor/numbers.h"
 #include "engine/session.h"
+#include "measure/numbers.h"
 
 namespace ferry {
 

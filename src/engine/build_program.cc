@@ -5,10 +5,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "engine/image_chains.h"
-#include "engine/place_concats.h"
 #include "engine/plan_memory.h"
 #include "graph/scopes.h"
+#include "providers/cpu/image_chains.h"
+#include "providers/cpu/place_concats.h"
 #include "tensor/alignment.h"
 
 namespace ferry {
@@ -127,9 +127,10 @@ class ProgramBuilder {
     auto known = slot_of_.find(name);
     if (known != slot_of_.end()) return known->second;
     const ValueFacts* facts = find_facts_(name);
-    if (!facts || !facts->constant)
-      FailNotMade(name, reader);
-    int slot = AddSlot({.name = name, .place = Slot::Place::kConstant, .dtype = facts->constant->dtype(),
+    if (!facts || !facts->constant) FailNotMade(name, reader);
+    int slot = AddSlot({.name = name,
+                        .place = Slot::Place::kConstant,
+                        .dtype = facts->constant->dtype(),
                         .constant = *facts->constant});
     slot_of_[name] = slot;
     return slot;
@@ -168,8 +169,8 @@ class ProgramBuilder {
   void AddStep(const Node& node) {
     const Operator* op = FindOperator(node.domain, node.op_type);
     if (!op || !op->compute)
-      Fail(ErrorCode::kUnsupported, Describe(node), ": Ferry has no operator '", Printable(node.op_type), "' in domain '",
-           Printable(node.domain.empty() ? "ai.onnx" : node.domain), "'");
+      Fail(ErrorCode::kUnsupported, Describe(node), ": Ferry has no operator '", Printable(node.op_type),
+           "' in domain '", Printable(node.domain.empty() ? "ai.onnx" : node.domain), "'");
     Step step;
     step.node = &node;
     step.is_view = op->is_view || IsFreeTranspose(node);
@@ -177,7 +178,8 @@ class ProgramBuilder {
       step.inputs.push_back(input.empty() ? -1 : SlotToRead(input, Describe(node)));
     if (step.is_view && BindConstantView(node, step.inputs)) return;
     for (const Attribute& attribute : node.attributes)
-      if (auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.held)) step.bodies.push_back(MakeBody(node, **body));
+      if (auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.held))
+        step.bodies.push_back(MakeBody(node, **body));
     for (const std::string& output : node.outputs)
       step.outputs.push_back(output.empty() || !needed_.count(output) ? -1 : SlotToWrite(output));
     if (step.is_view && !op->is_view)
@@ -199,7 +201,8 @@ class ProgramBuilder {
       auto inside = chain.facts.find(name);
       return inside != chain.facts.end() ? &inside->second : find_facts_(name);
     };
-    step.chain = ProgramBuilder(graph_, all_facts_, find, provider_, weights_, policy_).Build(chain.inputs, chain.outputs);
+    step.chain =
+        ProgramBuilder(graph_, all_facts_, find, provider_, weights_, policy_).Build(chain.inputs, chain.outputs);
     step.chain_images = chain.images;
     steps().push_back(std::move(step));
     operators_.push_back(nullptr);
@@ -234,7 +237,8 @@ class ProgramBuilder {
     // Where no inference rule looked into the body, its constants are all that is known.
     FactsByName constants;
     if (known == all_facts_.bodies.end())
-      for (const StoredTensor& initializer : graph.initializers) constants[initializer.name] = FactsOf(initializer.Get());
+      for (const StoredTensor& initializer : graph.initializers)
+        constants[initializer.name] = FactsOf(initializer.Get());
     const FactsByName& inside = known == all_facts_.bodies.end() ? constants : known->second;
     FindFacts find = [&](const std::string& name) -> const ValueFacts* {
       auto it = inside.find(name);
@@ -409,7 +413,8 @@ class ProgramBuilder {
     for (size_t i = 0; i < slots().size(); ++i) {
       if (slots()[i].place != Slot::Place::kDynamic || last_use_[i] == INT_MAX) continue;
       auto step = std::upper_bound(step_number_.begin(), step_number_.end(), last_use_[i]);
-      if (step != step_number_.begin()) steps()[static_cast<size_t>(step - step_number_.begin()) - 1].release.push_back(static_cast<int>(i));
+      if (step != step_number_.begin())
+        steps()[static_cast<size_t>(step - step_number_.begin()) - 1].release.push_back(static_cast<int>(i));
     }
   }
 

@@ -12,9 +12,9 @@ namespace ferry {
 
 struct ProgramRequest {
   const Graph& graph;
-  const GraphFacts& facts;            // of this graph, for the shapes the program is made for
-  std::vector<std::string> inputs;    // names bound at each run, in order
-  std::vector<std::string> results;   // names that leave the program, in order; any value of the graph
+  const GraphFacts& facts;           // of this graph, for the shapes the program is made for
+  std::vector<std::string> inputs;   // names bound at each run, in order
+  std::vector<std::string> results;  // names that leave the program, in order; any value of the graph
   const Provider& provider;
   WeightCache& weights;
   KernelPolicy policy = {};

@@ -71,13 +71,13 @@ struct Step {
 
 // The memory of one run in flight: values bound to their places. Made once, used again by later runs.
 struct Frame {
-  std::vector<Value> values;  // one per slot
-  std::shared_ptr<Buffer> arena;       // owns the memory
-  std::shared_ptr<Buffer> arena_view;  // the same memory as tensors see it: not to be kept beyond the run
+  std::vector<Value> values;                      // one per slot
+  std::shared_ptr<Buffer> arena;                  // owns the memory
+  std::shared_ptr<Buffer> arena_view;             // the same memory as tensors see it: not to be kept beyond the run
   std::vector<std::vector<const Value*>> inputs;  // per step, pointing into `values`
   std::vector<std::vector<Value*>> outputs;
   std::vector<std::shared_ptr<Buffer>> given;  // large results of the run before, each the caller's until it lets go
-  bool reusable = true;  // false once a value had to leave the place planned for it
+  bool reusable = true;                        // false once a value had to leave the place planned for it
 };
 
 class Program {
@@ -85,7 +85,8 @@ class Program {
   Program() = default;
   ~Program();
   // Inputs by position, those captured from outside last; results in the order they were asked for.
-  std::vector<Value> Run(std::span<const Value> inputs, const RunServices& services, const RunExtras& extras = {}) const;
+  std::vector<Value> Run(std::span<const Value> inputs, const RunServices& services,
+                         const RunExtras& extras = {}) const;
 
   // Holds the graph whose nodes the steps speak of, where nobody else does.
   void Keep(std::shared_ptr<const Graph> graph) { graph_ = std::move(graph); }

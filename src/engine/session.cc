@@ -18,11 +18,11 @@
 #include "engine/build_program.h"
 #include "engine/prepare.h"
 #include "engine/profile.h"
-#include "engine/tuner.h"
 #include "graph/name_table.h"
 #include "kernels/isa.h"
 #include "onnx/reader.h"
 #include "passes/optimize.h"
+#include "providers/cpu/tuner.h"
 
 namespace ferry {
 namespace {
@@ -206,8 +206,8 @@ void CheckFreeDimensions(const std::map<std::string, int64_t>& sizes, const Type
   for (size_t axis = 0; axis < declared.shape->size(); ++axis) {
     auto fixed = sizes.find((*declared.shape)[axis].symbol);
     if (fixed != sizes.end() && value.tensor().dim(axis) != fixed->second)
-      Fail(ErrorCode::kInvalidArgument, "input '", Printable(name), "' has ", value.tensor().dim(axis), " for dimension '",
-           Printable(fixed->first), "', which the session's options fix to ", fixed->second);
+      Fail(ErrorCode::kInvalidArgument, "input '", Printable(name), "' has ", value.tensor().dim(axis),
+           " for dimension '", Printable(fixed->first), "', which the session's options fix to ", fixed->second);
   }
 }
 
@@ -221,15 +221,14 @@ std::vector<std::string> NamesOf(const std::vector<ValueInfo>& infos) {
   std::string closest = ClosestName(name, there);
   Fail(ErrorCode::kInvalidArgument, "the model has no ", what, " '", Printable(name), "'",
        closest.empty() && there.size() > 20 ? std::string()
-       : closest.empty()                     ? Cat("; it has: ", Printable(Join(there, ", "), 400))
-                         : Cat("; did you mean '", closest, "'?"));
+       : closest.empty()                    ? Cat("; it has: ", Printable(Join(there, ", "), 400))
+                                            : Cat("; did you mean '", closest, "'?"));
 }
 
 }  // namespace
 
 std::shared_ptr<const Program> Session::Shared::Build(const std::vector<const NamedValue*>& given,
-                                                      const std::vector<std::string>& results,
-                                                      ThreadPool* pool) const {
+                                                      const std::vector<std::string>& results, ThreadPool* pool) const {
   FactsByName known;
   std::vector<std::string> names;
   for (const NamedValue* input : given) {
@@ -264,8 +263,7 @@ std::shared_ptr<const Program> Session::Shared::Build(const std::vector<const Na
 }
 
 std::shared_ptr<const Program> Session::Shared::ProgramFor(const std::vector<const NamedValue*>& given,
-                                                           const std::vector<std::string>& results,
-                                                           ThreadPool* pool) {
+                                                           const std::vector<std::string>& results, ThreadPool* pool) {
   std::string key = ProgramKey(given, results);
   std::lock_guard lock(mutex);
   for (auto it = programs.begin(); it != programs.end(); ++it) {
@@ -307,7 +305,8 @@ std::string StructureOf(const Graph& graph) {
   return structure;
 }
 
-// Where the packed weights of a model lie: one file for each model, and for each instruction set that would pack otherwise.
+// Where the packed weights of a model lie: one file for each model, and for each instruction set that would pack
+// otherwise.
 std::string CachePath(const SessionOptions& options, const std::string& model) {
   const std::string& folder = options.cache_folder;
   bool is_folder = mkdir(folder.c_str(), 0777) == 0 || IsDirectory(folder);
@@ -370,7 +369,8 @@ std::shared_ptr<Session> Session::Open(const std::string& path, const SessionOpt
     std::unordered_set<std::string> locations;
     CollectLocations(state->shared->model.graph, locations);
     std::string folder = path.substr(0, path.find_last_of('/') + 1);
-    for (const std::string& location : locations) entry.data_files.emplace_back(folder + location, FileIdentity(folder + location));
+    for (const std::string& location : locations)
+      entry.data_files.emplace_back(folder + location, FileIdentity(folder + location));
     std::erase_if(files.entries, [](const auto& item) { return item.second.shared.expired(); });
     files.entries[key] = std::move(entry);
   }
@@ -390,8 +390,10 @@ std::shared_ptr<Session> Session::FromModel(Model model, const SessionOptions& o
 
 Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {
   const SessionOptions& options = state_->options;
-  Require(options.threads >= 0 && options.threads <= 1024, "threads must be 0 (all cores) to 1024, got ", options.threads);
-  state_->threads = options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  Require(options.threads >= 0 && options.threads <= 1024, "threads must be 0 (all cores) to 1024, got ",
+          options.threads);
+  state_->threads =
+      options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   if (state_->threads > 1) state_->pool = std::make_unique<ThreadPool>(state_->threads);
 }
 
@@ -434,7 +436,8 @@ std::vector<Value> Session::Run(std::span<const NamedValue> inputs, std::span<co
     auto is_it = [&](const NamedValue& input) { return input.first == info.name; };
     auto found = std::find_if(inputs.begin(), inputs.end(), is_it);
     if (found == inputs.end()) {
-      if (required) Fail(ErrorCode::kInvalidArgument, "input '", Printable(info.name), "' (", info.type, ") is missing");
+      if (required)
+        Fail(ErrorCode::kInvalidArgument, "input '", Printable(info.name), "' (", info.type, ") is missing");
       return;
     }
     if (std::find_if(found + 1, inputs.end(), is_it) != inputs.end())

@@ -22,7 +22,8 @@ struct SessionOptions {
   int64_t max_iterations = int64_t{1} << 40;       // of one Loop
   std::map<std::string, int64_t> free_dimensions;  // sizes for named dimensions, held against each run's inputs
   bool optimize = true;
-  // A folder for packed weights, which the next start maps instead of packing again; made if it is not there. Empty: none.
+  // A folder for packed weights, which the next start maps instead of packing again; made if it is not there. Empty:
+  // none.
   std::string cache_folder;
   bool exact = false;  // only algorithms that add up products as the operators' texts do: no Winograd
   // A file that remembers which algorithms were fastest on this processor; what is not in it is timed when a program is

@@ -77,7 +77,8 @@ void WeightCache::KeepAll(ThreadPool* pool) {
     deferring_ = false;
     orders.swap(deferred_);
   }
-  // Each is mapped again while it is packed, so that few are in memory twice, and the larger ones while little is packed.
+  // Each is mapped again while it is packed, so that few are in memory twice, and the larger ones while little is
+  // packed.
   for (const auto& order : orders) DropPages(order->weight.raw(), order->weight.bytes());
   std::stable_sort(orders.begin(), orders.end(),
                    [](const auto& a, const auto& b) { return a->weight.bytes() > b->weight.bytes(); });

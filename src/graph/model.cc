@@ -9,7 +9,8 @@ namespace ferry {
 const Tensor& StoredTensor::Get() const {
   if (!problem.empty()) Fail(ErrorCode::kInvalidModel, "tensor '", Printable(name), "': ", problem);
   if (!tensor.defined())
-    Fail(ErrorCode::kInvalidModel, "tensor '", Printable(name), "' has no data loaded; its external data file is needed");
+    Fail(ErrorCode::kInvalidModel, "tensor '", Printable(name),
+         "' has no data loaded; its external data file is needed");
   return tensor;
 }
 
@@ -25,9 +26,9 @@ StoredTensor MakeStored(std::string name, Tensor tensor) {
 }
 
 const char* Name(AttributeType type) {
-  static constexpr const char* kNames[] = {"undefined", "float",   "int",           "string",         "tensor",
-                                           "graph",     "floats",  "ints",          "strings",        "tensors",
-                                           "graphs",    "sparse tensor", "sparse tensors", "type", "types"};
+  static constexpr const char* kNames[] = {"undefined",      "float", "int",     "string",  "tensor", "graph",
+                                           "floats",         "ints",  "strings", "tensors", "graphs", "sparse tensor",
+                                           "sparse tensors", "type",  "types"};
   auto index = static_cast<size_t>(type);
   return index < std::size(kNames) ? kNames[index] : "unknown";
 }
@@ -35,10 +36,10 @@ const char* Name(AttributeType type) {
 namespace {
 // The attribute type of each alternative of Attribute::Held, in the variant's order.
 constexpr AttributeType kTypeOfAlternative[] = {
-    AttributeType::kUndefined, AttributeType::kFloat,        AttributeType::kInt,           AttributeType::kString,
-    AttributeType::kTensor,    AttributeType::kGraph,        AttributeType::kFloats,        AttributeType::kInts,
-    AttributeType::kStrings,   AttributeType::kTensors,      AttributeType::kGraphs,        AttributeType::kSparseTensor,
-    AttributeType::kSparseTensors, AttributeType::kType,     AttributeType::kTypes};
+    AttributeType::kUndefined,     AttributeType::kFloat,   AttributeType::kInt,    AttributeType::kString,
+    AttributeType::kTensor,        AttributeType::kGraph,   AttributeType::kFloats, AttributeType::kInts,
+    AttributeType::kStrings,       AttributeType::kTensors, AttributeType::kGraphs, AttributeType::kSparseTensor,
+    AttributeType::kSparseTensors, AttributeType::kType,    AttributeType::kTypes};
 static_assert(std::size(kTypeOfAlternative) == std::variant_size_v<Attribute::Held>);
 
 template <class T>
@@ -110,8 +111,9 @@ void Node::Remove(std::string_view wanted) {
 }
 
 std::string Describe(const Node& node) {
-  std::string op = node.domain.empty() || node.domain == "ai.onnx" ? Printable(node.op_type)
-                                                                  : Cat(Printable(node.domain), ".", Printable(node.op_type));
+  std::string op = node.domain.empty() || node.domain == "ai.onnx"
+                       ? Printable(node.op_type)
+                       : Cat(Printable(node.domain), ".", Printable(node.op_type));
   if (!node.name.empty()) return Cat("node '", Printable(node.name), "' (", op, ")");
   for (const std::string& output : node.outputs)
     if (!output.empty()) return Cat("node of '", Printable(output), "' (", op, ")");
@@ -135,7 +137,8 @@ int64_t Model::OpsetOf(std::string_view wanted) const {
   return 0;
 }
 
-const Function* Model::FindFunction(std::string_view wanted_domain, std::string_view name, std::string_view overload) const {
+const Function* Model::FindFunction(std::string_view wanted_domain, std::string_view name,
+                                    std::string_view overload) const {
   for (const Function& function : functions)
     if (function.name == name && CanonicalDomain(function.domain) == CanonicalDomain(wanted_domain) &&
         function.overload == overload)

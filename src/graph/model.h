@@ -101,7 +101,7 @@ struct Attribute {
   Held held;
   std::string ref_name;  // inside a function: the attribute of the call that gives the value
   std::string doc;
-  std::string problem;   // set by the reader when the file's attribute contradicts itself
+  std::string problem;  // set by the reader when the file's attribute contradicts itself
   UnknownFields unknown;
 };
 
@@ -183,8 +183,8 @@ struct Function {
   std::string overload;
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
-  std::vector<std::string> attributes;         // without default
-  std::vector<Attribute> attribute_defaults;   // with default
+  std::vector<std::string> attributes;        // without default
+  std::vector<Attribute> attribute_defaults;  // with default
   std::vector<Node> nodes;
   std::vector<OpsetImport> opsets;
   std::vector<ValueInfo> value_infos;
@@ -246,8 +246,7 @@ void ForEachSubgraph(const Node& node, const Visit& visit) {
 template <class Visit>
 void ForEachGraph(const Graph& graph, const Visit& visit) {
   visit(graph);
-  for (const Node& node : graph.nodes)
-    ForEachSubgraph(node, [&](const Graph& inner) { ForEachGraph(inner, visit); });
+  for (const Node& node : graph.nodes) ForEachSubgraph(node, [&](const Graph& inner) { ForEachGraph(inner, visit); });
 }
 
 }  // namespace ferry

@@ -27,7 +27,7 @@ struct Dim {
 
   std::optional<int64_t> value;
   std::string symbol;
-  std::string denotation;  // ONNX's dimension denotation, carried along untouched
+  std::string denotation;                             // ONNX's dimension denotation, carried along untouched
   std::shared_ptr<const std::string> unknown_fields;  // protobuf fields of the file that this version does not know
 };
 
@@ -44,7 +44,7 @@ using SymbolicShape = std::vector<Dim>;
 SymbolicShape ToSymbolic(const Shape& shape);
 std::optional<Shape> ToConcrete(const SymbolicShape& shape);  // when every dim is known and not negative
 Dim CountElements(const SymbolicShape& shape);
-std::string ToText(const Dim& dim);             // "3", "batch", "?"
+std::string ToText(const Dim& dim);  // "3", "batch", "?"
 std::string ToText(const SymbolicShape& shape);
 
 struct Type {
@@ -84,8 +84,8 @@ struct Type {
   int32_t bad_dtype_number = 0;  // the file's element or key type when it names none; dtype is kUndefined then
 };
 
-std::string ToText(const Type& type);       // "float[batch, 3]", "seq(tensor(float))"
-std::string OnnxTypeName(const Type& type); // "tensor(float)", "seq(tensor(int64))": as schemas write it
+std::string ToText(const Type& type);                // "float[batch, 3]", "seq(tensor(float))"
+std::string OnnxTypeName(const Type& type);          // "tensor(float)", "seq(tensor(int64))": as schemas write it
 bool SameElementType(const Type& a, const Type& b);  // equal but for shapes
 
 // What two descriptions of one value have in common / know together. Merge throws when they contradict each other.

@@ -8,14 +8,14 @@ namespace ferry {
 enum class ActivationKind : uint8_t {
   kNone,
   kRelu,
-  kClip,         // to [alpha, beta]
-  kLeakyRelu,    // alpha
+  kClip,       // to [alpha, beta]
+  kLeakyRelu,  // alpha
   kSigmoid,
   kSilu,         // x · sigmoid(alpha · x)
   kHardSigmoid,  // clip(alpha · x + beta, 0, 1)
   kHardSwish,
   kTanh,
-  kGelu,         // with erf
+  kGelu,  // with erf
   kGeluTanh,
 };
 

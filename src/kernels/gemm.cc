@@ -313,8 +313,7 @@ class PackedProducts {
 
 // Packing pays when every element of B is used by several rows; memory for it should stay small.
 bool PacksWell(const GemmArgs<float>& args) {
-  return args.a_col == 1 && args.k > 0 && args.n > 0 && args.m > kFewRows &&
-         args.k <= kMostPacked / args.n;
+  return args.a_col == 1 && args.k > 0 && args.n > 0 && args.m > kFewRows && args.k <= kMostPacked / args.n;
 }
 
 }  // namespace

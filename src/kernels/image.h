@@ -88,8 +88,8 @@ struct ImageKernels {
   void (*scaled_row_sum)(const float* x, int64_t count, int64_t stride, int64_t channels, float scale, float* to);
   // to = activation(x · factor + offset), factor and offset per channel; offset may be null. Pixels of x lie `stride`
   // apart, those of the result side by side.
-  void (*affine)(const float* x, int64_t stride, int64_t count, int64_t channels, const float* factor, const float* offset,
-                 const Activation& activation, float* to);
+  void (*affine)(const float* x, int64_t stride, int64_t count, int64_t channels, const float* factor,
+                 const float* offset, const Activation& activation, float* to);
   void (*activate)(const Activation& activation, float* x, int64_t count);
   // to[2i] = a[i], to[2i + 1] = b[i]
   void (*interleave)(const float* a, const float* b, int64_t count, float* to);

@@ -39,8 +39,8 @@ struct Int8Product {
   void* scratch = nullptr;
 };
 
-// Rows of A where they are: each is `count` runs of `length` bytes, the first one at at[row], each `stride` after the one
-// before. Nothing is made ready; `length` is a multiple of Int8Kernels::depth_unit.
+// Rows of A where they are: each is `count` runs of `length` bytes, the first one at at[row], each `stride` after the
+// one before. Nothing is made ready; `length` is a multiple of Int8Kernels::depth_unit.
 struct Int8Runs {
   const uint8_t* const* at = nullptr;
   int64_t count = 1, length = 0, stride = 0;

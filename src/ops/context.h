@@ -25,9 +25,9 @@ class Subgraph {
 };
 
 struct RunServices {
-  ThreadPool* pool = nullptr;                       // null: everything on the calling thread
-  int64_t max_iterations = int64_t{1} << 40;        // of one Loop
-  const std::atomic<bool>* cancelled = nullptr;     // polled by long loops
+  ThreadPool* pool = nullptr;                    // null: everything on the calling thread
+  int64_t max_iterations = int64_t{1} << 40;     // of one Loop
+  const std::atomic<bool>* cancelled = nullptr;  // polled by long loops
 };
 
 // What a kernel works out once from its node's attributes (trees, a compiled pattern) and finds again on the next run.

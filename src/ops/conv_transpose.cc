@@ -1,8 +1,9 @@
+#include "ops/support/conv_transpose.h"
+
 #include <algorithm>
 
 #include "kernels/gemm.h"
 #include "ops/operator.h"
-#include "ops/support/conv_transpose.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/widen.h"
 

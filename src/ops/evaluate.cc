@@ -47,7 +47,8 @@ std::vector<Value> EvaluateNode(const Node& node, std::span<const Value* const> 
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = node.outputs[i].empty() ? nullptr : &results[i];
   std::vector<EvaluatedSubgraph> bodies;
   for (const Attribute& attribute : node.attributes)
-    if (auto* graph = std::get_if<std::shared_ptr<Graph>>(&attribute.held)) bodies.emplace_back(**graph, services, outer);
+    if (auto* graph = std::get_if<std::shared_ptr<Graph>>(&attribute.held))
+      bodies.emplace_back(**graph, services, outer);
   std::vector<Subgraph*> subgraphs;
   for (EvaluatedSubgraph& body : bodies) subgraphs.push_back(&body);
   OpContext context(node, inputs, outputs, services, subgraphs);

@@ -104,7 +104,8 @@ float* Scratch(size_t which, int64_t count) {
   if (kept[which].size() < size) kept[which].resize(size);
   void* begin = kept[which].data();
   size_t space = kept[which].size() * sizeof(float);
-  return static_cast<float*>(std::align(kLine * sizeof(float), static_cast<size_t>(count) * sizeof(float), begin, space));
+  return static_cast<float*>(
+      std::align(kLine * sizeof(float), static_cast<size_t>(count) * sizeof(float), begin, space));
 }
 
 // Leaves the division by the sums to be made: `factors` has one for every row.
@@ -179,8 +180,7 @@ void ManyQueries(const Attention& problem, int64_t index, int64_t first, int64_t
   float* factors = Scratch(4, block);
   for (int64_t row = first; row < last; row += block) {
     int64_t count = std::min(block, last - row);
-    gemm.plain(q + row * problem.q.row_stride, problem.q.row_stride, count, depth, packed_k, keys, scores, stride,
-               {});
+    gemm.plain(q + row * problem.q.row_stride, problem.q.row_stride, count, depth, packed_k, keys, scores, stride, {});
     SoftmaxRows(problem, mask_offset, row, count, scores, stride, factors);
     gemm.plain(scores, stride, count, keys, packed_v, width, out + row * problem.out.row_stride, problem.out.row_stride,
                {});

@@ -18,7 +18,7 @@ static void InferFusedMatMul(InferContext& context) {
   context.SetOutput(0, DType::kFloat, std::move(shape));
 }
 
-// Packs B anew at every run; the engine's kernel (engine/cpu/matmul.cc) does it once.
+// Packs B anew at every run; the engine's kernel (providers/cpu/matmul.cc) does it once.
 static void ComputeFusedMatMul(OpContext& context) {
   const Tensor& a = context.Input(0);
   const Tensor& b = context.Input(1);

@@ -34,9 +34,7 @@ void ComputeImageAffine(OpContext& context, const RowLayout& rows) {
 
 static void Affine(OpContext& context) { ComputeImageAffine(context, {}); }
 
-FERRY_OPERATOR(ImageAffine, {.domain = kInternalDomain,
-                             .compute = Affine,
-                             .infer = InferSameAsInput,
-                             .in_place = kInput0});
+FERRY_OPERATOR(ImageAffine,
+               {.domain = kInternalDomain, .compute = Affine, .infer = InferSameAsInput, .in_place = kInput0});
 
 }  // namespace ferry

@@ -1,6 +1,6 @@
 // ImageConv: activation(Conv(x, w) + bias + residual) over channels-last images, weights as Conv has them; x may be
-// scaled first, see InputScaling. Made by passes/channels_last and fuse_conv; engine/cpu/conv.cc has the fast kernels,
-// this is the plain one.
+// scaled first, see InputScaling. Made by passes/channels_last and fuse_conv; providers/cpu/conv.cc has the fast
+// kernels, this is the plain one.
 #include "kernels/image.h"
 #include "ops/operator.h"
 #include "ops/support/fused.h"

@@ -1,5 +1,5 @@
 // ImageConvTranspose: activation(ConvTranspose(x, w) + bias) over channels-last images, weights as ConvTranspose has
-// them. Made by passes/channels_last; engine/cpu/conv_transpose.cc has the fast kernel, this is the plain one.
+// them. Made by passes/channels_last; providers/cpu/conv_transpose.cc has the fast kernel, this is the plain one.
 #include "kernels/image.h"
 #include "ops/operator.h"
 #include "ops/support/conv_transpose.h"

@@ -93,8 +93,8 @@ void ComputeImageMean(OpContext& context) {
     for (size_t axis = 1; axis + 1 < x.rank(); ++axis) shape.push_back(1);
   shape.push_back(channels);
   float* y = context.Output(0, DType::kFloat, shape).MutableData<float>();
-  // Parts of an image are added up by the threads that wrote them. Their number decides the rounding and must not depend
-  // on how many threads there are.
+  // Parts of an image are added up by the threads that wrote them. Their number decides the rounding and must not
+  // depend on how many threads there are.
   constexpr int64_t kMostParts = 16;
   int64_t parts = std::clamp<int64_t>(pixels * channels / kPieceWork, 1, kMostParts);
   const float* from = x.Data<float>();
@@ -132,8 +132,7 @@ void InferImageMean(InferContext& context) {
 }  // namespace
 
 FERRY_OPERATOR(ImageMaxPool, {.domain = kInternalDomain, .compute = MaxPool, .infer = InferImagePool});
-FERRY_OPERATOR(ImageAveragePool,
-               {.domain = kInternalDomain, .compute = AveragePool, .infer = InferImagePool});
+FERRY_OPERATOR(ImageAveragePool, {.domain = kInternalDomain, .compute = AveragePool, .infer = InferImagePool});
 FERRY_OPERATOR(ImageMean, {.domain = kInternalDomain, .compute = ComputeImageMean, .infer = InferImageMean});
 
 }  // namespace ferry

@@ -35,7 +35,8 @@ std::optional<std::vector<int64_t>> InferContext::InputInts(size_t i) const {
     }
     return ints;
   }
-  if (const Tensor* constant = InputConstant(i); constant && IsInteger(constant->dtype()) && !IsPacked(constant->dtype()))
+  if (const Tensor* constant = InputConstant(i);
+      constant && IsInteger(constant->dtype()) && !IsPacked(constant->dtype()))
     return ToInt64Vector(*constant);
   return std::nullopt;
 }
@@ -50,7 +51,8 @@ void InferContext::SetOutputFacts(size_t i, ValueFacts facts) {
   if (i < outputs_.size()) outputs_[i] = std::move(facts);
 }
 
-std::vector<ValueFacts> InferContext::InferSubgraph(std::string_view attribute, std::span<const ValueFacts> inputs) const {
+std::vector<ValueFacts> InferContext::InferSubgraph(std::string_view attribute,
+                                                    std::span<const ValueFacts> inputs) const {
   if (!subgraph_rule_) Fail(ErrorCode::kInternal, "no rule for the body '", attribute, "'");
   return subgraph_rule_(*node_.Subgraph(attribute), inputs);
 }

@@ -40,8 +40,8 @@ class InferContext {
   DType InputDType(size_t i) const { return InputType(i).dtype; }
   // The shape of a tensor input; null while its rank is unknown.
   const SymbolicShape* InputShape(size_t i) const;
-  const Tensor* InputConstant(size_t i) const;            // null when not a known constant
-  const SymbolicShape* InputElements(size_t i) const;     // null when not known element by element
+  const Tensor* InputConstant(size_t i) const;                    // null when not a known constant
+  const SymbolicShape* InputElements(size_t i) const;             // null when not known element by element
   std::optional<std::vector<int64_t>> InputInts(size_t i) const;  // when every element is a known integer
   const ValueFacts& InputFacts(size_t i) const;
 

@@ -80,8 +80,9 @@ class Inference {
     }
     std::vector<ValueFacts> only_types;
     const std::vector<const ValueFacts*> shown = ShownToRule(inputs, only_types);
-    InferContext context(node, shown, node.outputs.size(),
-                         [&](const Graph& body, std::span<const ValueFacts> given) { return InferBody(body, given, scope); });
+    InferContext context(node, shown, node.outputs.size(), [&](const Graph& body, std::span<const ValueFacts> given) {
+      return InferBody(body, given, scope);
+    });
     if (op && op->infer) op->infer(context);
     for (ValueFacts& facts : context.outputs()) ConstantFromElements(facts);
     if (op && op->compute && IsComputable(*op, inputs, context.outputs())) Compute(node, inputs, context.outputs());
@@ -137,7 +138,8 @@ class Inference {
       if (output.constant || !output.type.is_tensor()) return false;
       std::optional<Shape> shape = output.type.shape ? ToConcrete(*output.type.shape) : std::nullopt;
       // A size that only the values tell (NonZero, Unique …) is never far from that of the inputs.
-      if (shape ? shape->ElementCount() > options_.largest_computed : input_size > options_.largest_computed) return false;
+      if (shape ? shape->ElementCount() > options_.largest_computed : input_size > options_.largest_computed)
+        return false;
     }
     return true;
   }
@@ -205,7 +207,9 @@ Type TypeOf(const Value& value) {
   }
   if (value.is_map()) return Type::MapOf(value.map().keys.dtype(), Type::Tensor(value.map().values.dtype()));
   if (value.is_sparse())
-    return Type{.kind = Type::Kind::kSparseTensor, .dtype = value.sparse().values.dtype(), .shape = ToSymbolic(value.sparse().shape)};
+    return Type{.kind = Type::Kind::kSparseTensor,
+                .dtype = value.sparse().values.dtype(),
+                .shape = ToSymbolic(value.sparse().shape)};
   return {};
 }
 

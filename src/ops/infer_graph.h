@@ -24,8 +24,8 @@ struct InferOptions {
 };
 
 struct GraphFacts {
-  FactsByName values;                                       // of the graph itself
-  std::unordered_map<const Graph*, FactsByName> bodies;     // of every body inside its nodes
+  FactsByName values;                                    // of the graph itself
+  std::unordered_map<const Graph*, FactsByName> bodies;  // of every body inside its nodes
   const ValueFacts* Find(const std::string& name) const {
     auto it = values.find(name);
     return it == values.end() ? nullptr : &it->second;

@@ -22,9 +22,8 @@ std::span<const Operator* const> AllOperators() {
 const Operator* FindOperator(std::string_view domain, std::string_view name) {
   domain = CanonicalDomain(domain);
   auto all = AllOperators();
-  auto it = std::lower_bound(all.begin(), all.end(), std::tie(domain, name), [](const Operator* op, const auto& key) {
-    return std::tie(op->domain, op->name) < key;
-  });
+  auto it = std::lower_bound(all.begin(), all.end(), std::tie(domain, name),
+                             [](const Operator* op, const auto& key) { return std::tie(op->domain, op->name) < key; });
   return it != all.end() && (*it)->domain == domain && (*it)->name == name ? *it : nullptr;
 }
 

@@ -35,12 +35,12 @@ struct Operator {
   bool has_subgraphs = false;   // bodies are run through OpContext::subgraph
 };
 
-#define FERRY_OPERATOR(NAME, ...)                                   \
-  extern const Operator operator_##NAME;                            \
-  const Operator operator_##NAME = [] {                             \
-    Operator made __VA_ARGS__;                                      \
-    made.name = #NAME;                                              \
-    return made;                                                    \
+#define FERRY_OPERATOR(NAME, ...)        \
+  extern const Operator operator_##NAME; \
+  const Operator operator_##NAME = [] {  \
+    Operator made __VA_ARGS__;           \
+    made.name = #NAME;                   \
+    return made;                         \
   }()
 
 // Null when there is no such operator. "ai.onnx" is the same domain as "".

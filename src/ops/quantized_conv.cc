@@ -1,6 +1,6 @@
 // Convolutions of 8-bit integers with 8-bit weights that have no zero point (ops/support/quantized_step.h). Inputs: x,
 // w (int8, as Conv has it), factor [features], bias [features] or none. QuantizedConv has its channels first,
-// QuantizedImageConv last; engine/cpu/quantized_conv.cc has the fast kernels, these are the plain ones.
+// QuantizedImageConv last; providers/cpu/quantized_conv.cc has the fast kernels, these are the plain ones.
 #include "ops/operator.h"
 #include "ops/support/conv.h"
 #include "ops/support/fused.h"

@@ -106,8 +106,7 @@ void ResampleRow(const AxisTaps& taps, size_t out, int64_t inner, const T* block
   size_t first = out * static_cast<size_t>(taps.count), last = first + static_cast<size_t>(taps.count);
   std::fill_n(row, inner, T{0});
   for (size_t tap = first; tap < last; ++tap)
-    if (taps.weight[tap] != 0)
-      AddScaled(inner, static_cast<T>(taps.weight[tap]), block + taps.input[tap] * inner, row);
+    if (taps.weight[tap] != 0) AddScaled(inner, static_cast<T>(taps.weight[tap]), block + taps.input[tap] * inner, row);
 }
 
 // The last axis, where rows are single elements.

@@ -33,7 +33,8 @@ class Inliner {
       for (Node& inner : body) expanded.push_back(std::move(inner));
       made_ += body.size();
       if (made_ > kMostNodes)
-        Fail(ErrorCode::kLimit, Describe(node), ": inlining the model's functions makes more than ", kMostNodes, " nodes");
+        Fail(ErrorCode::kLimit, Describe(node), ": inlining the model's functions makes more than ", kMostNodes,
+             " nodes");
     }
     nodes = std::move(expanded);
   }
@@ -51,8 +52,9 @@ class Inliner {
   std::vector<Node> Instantiate(const Function& function, const Node& call) {
     std::string prefix = Cat(call.name.empty() ? function.name : call.name, "/", ++calls_, "/");
     if (call.inputs.size() > function.inputs.size() || call.outputs.size() > function.outputs.size())
-      Fail(ErrorCode::kInvalidModel, Describe(call), ": the function takes ", function.inputs.size(), " inputs and gives ",
-           function.outputs.size(), " outputs, the call has ", call.inputs.size(), " and ", call.outputs.size());
+      Fail(ErrorCode::kInvalidModel, Describe(call), ": the function takes ", function.inputs.size(),
+           " inputs and gives ", function.outputs.size(), " outputs, the call has ", call.inputs.size(), " and ",
+           call.outputs.size());
     Renames names;
     for (size_t i = 0; i < function.inputs.size(); ++i)
       names[function.inputs[i]] = i < call.inputs.size() ? call.inputs[i] : "";

@@ -5,7 +5,8 @@
 
 namespace ferry {
 
-// Opsets must be upgraded first, so that bodies and graph speak of the same operators. Calls that never end are refused.
+// Opsets must be upgraded first, so that bodies and graph speak of the same operators. Calls that never end are
+// refused.
 void InlineFunctions(Model& model);
 
 }  // namespace ferry

@@ -12,16 +12,16 @@ struct Facts {
 };
 
 constexpr Facts kFacts[kDTypeCount] = {
-    {"undefined", 0, Kind::kNone},         {"float", 32, Kind::kFloat},           {"uint8", 8, Kind::kUnsigned},
-    {"int8", 8, Kind::kSigned},            {"uint16", 16, Kind::kUnsigned},       {"int16", 16, Kind::kSigned},
-    {"int32", 32, Kind::kSigned},          {"int64", 64, Kind::kSigned},          {"string", 0, Kind::kOther},
-    {"bool", 8, Kind::kOther},             {"float16", 16, Kind::kFloat},         {"double", 64, Kind::kFloat},
-    {"uint32", 32, Kind::kUnsigned},       {"uint64", 64, Kind::kUnsigned},       {"complex64", 64, Kind::kComplex},
-    {"complex128", 128, Kind::kComplex},   {"bfloat16", 16, Kind::kFloat},        {"float8e4m3fn", 8, Kind::kFloat},
-    {"float8e4m3fnuz", 8, Kind::kFloat},   {"float8e5m2", 8, Kind::kFloat},       {"float8e5m2fnuz", 8, Kind::kFloat},
-    {"uint4", 4, Kind::kUnsigned},         {"int4", 4, Kind::kSigned},            {"float4e2m1", 4, Kind::kFloat},
-    {"float8e8m0", 8, Kind::kFloat},       {"uint2", 2, Kind::kUnsigned},         {"int2", 2, Kind::kSigned},
-    {"float6e2m3", 6, Kind::kFloat},       {"float6e3m2", 6, Kind::kFloat},
+    {"undefined", 0, Kind::kNone},       {"float", 32, Kind::kFloat},     {"uint8", 8, Kind::kUnsigned},
+    {"int8", 8, Kind::kSigned},          {"uint16", 16, Kind::kUnsigned}, {"int16", 16, Kind::kSigned},
+    {"int32", 32, Kind::kSigned},        {"int64", 64, Kind::kSigned},    {"string", 0, Kind::kOther},
+    {"bool", 8, Kind::kOther},           {"float16", 16, Kind::kFloat},   {"double", 64, Kind::kFloat},
+    {"uint32", 32, Kind::kUnsigned},     {"uint64", 64, Kind::kUnsigned}, {"complex64", 64, Kind::kComplex},
+    {"complex128", 128, Kind::kComplex}, {"bfloat16", 16, Kind::kFloat},  {"float8e4m3fn", 8, Kind::kFloat},
+    {"float8e4m3fnuz", 8, Kind::kFloat}, {"float8e5m2", 8, Kind::kFloat}, {"float8e5m2fnuz", 8, Kind::kFloat},
+    {"uint4", 4, Kind::kUnsigned},       {"int4", 4, Kind::kSigned},      {"float4e2m1", 4, Kind::kFloat},
+    {"float8e8m0", 8, Kind::kFloat},     {"uint2", 2, Kind::kUnsigned},   {"int2", 2, Kind::kSigned},
+    {"float6e2m3", 6, Kind::kFloat},     {"float6e3m2", 6, Kind::kFloat},
 };
 
 const Facts& FactsOf(DType type) {

@@ -106,11 +106,15 @@ float ToFloat(Float8E4M3FN value) { return Decode(kE4M3FN, value.bits); }
 float ToFloat(Float8E4M3FNUZ value) { return Decode(kE4M3FNUZ, value.bits); }
 float ToFloat(Float8E5M2 value) { return Decode(kE5M2, value.bits); }
 float ToFloat(Float8E5M2FNUZ value) { return Decode(kE5M2FNUZ, value.bits); }
-Float8E4M3FN ToFloat8E4M3FN(float value, Overflow overflow) { return {static_cast<uint8_t>(Encode(kE4M3FN, value, overflow))}; }
+Float8E4M3FN ToFloat8E4M3FN(float value, Overflow overflow) {
+  return {static_cast<uint8_t>(Encode(kE4M3FN, value, overflow))};
+}
 Float8E4M3FNUZ ToFloat8E4M3FNUZ(float value, Overflow overflow) {
   return {static_cast<uint8_t>(Encode(kE4M3FNUZ, value, overflow))};
 }
-Float8E5M2 ToFloat8E5M2(float value, Overflow overflow) { return {static_cast<uint8_t>(Encode(kE5M2, value, overflow))}; }
+Float8E5M2 ToFloat8E5M2(float value, Overflow overflow) {
+  return {static_cast<uint8_t>(Encode(kE5M2, value, overflow))};
+}
 Float8E5M2FNUZ ToFloat8E5M2FNUZ(float value, Overflow overflow) {
   return {static_cast<uint8_t>(Encode(kE5M2FNUZ, value, overflow))};
 }
@@ -152,7 +156,8 @@ Float8E8M0 ToFloat8E8M0(float value, ScaleRounding rounding, Overflow overflow) 
     // 2^-127 itself is a float subnormal with the top mantissa bit set.
     up = exponent == 0 ? mantissa > 0x400000u : mantissa != 0;
   } else if (rounding == ScaleRounding::kNearest) {
-    up = exponent == 0 ? mantissa > 0x400000u + 0x200000u : mantissa > 0x400000u || (mantissa == 0x400000u && (exponent & 1));
+    up = exponent == 0 ? mantissa > 0x400000u + 0x200000u
+                       : mantissa > 0x400000u || (mantissa == 0x400000u && (exponent & 1));
   }
   if (up) ++exponent;
   if (exponent > 0xfe) exponent = overflow == Overflow::kSaturate ? 0xfe : 0xff;

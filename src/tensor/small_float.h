@@ -42,7 +42,8 @@ Float8E5M2FNUZ ToFloat8E5M2FNUZ(float value, Overflow overflow = Overflow::kSatu
 // kSaturate and NaN under kSpecial, as ONNX's Cast writes it.
 enum class ScaleRounding : uint8_t { kUp, kDown, kNearest };
 float ToFloat(Float8E8M0 value);
-Float8E8M0 ToFloat8E8M0(float value, ScaleRounding rounding = ScaleRounding::kUp, Overflow overflow = Overflow::kSaturate);
+Float8E8M0 ToFloat8E8M0(float value, ScaleRounding rounding = ScaleRounding::kUp,
+                        Overflow overflow = Overflow::kSaturate);
 
 // float4e2m1, float6e2m3 and float6e3m2 have no storage type of their own; a code is the low bits of a byte. They have
 // neither infinity nor NaN: what is beyond the range is clamped, NaN becomes zero.
@@ -54,13 +55,37 @@ uint8_t FloatToPackedFloat(DType type, float value);
 inline float ToFloat(float value) { return value; }
 template <class T>
 T FromFloat(float value);
-template <> inline float FromFloat<float>(float value) { return value; }
-template <> inline Float16 FromFloat<Float16>(float value) { return ToFloat16(value); }
-template <> inline BFloat16 FromFloat<BFloat16>(float value) { return ToBFloat16(value); }
-template <> inline Float8E4M3FN FromFloat<Float8E4M3FN>(float value) { return ToFloat8E4M3FN(value); }
-template <> inline Float8E4M3FNUZ FromFloat<Float8E4M3FNUZ>(float value) { return ToFloat8E4M3FNUZ(value); }
-template <> inline Float8E5M2 FromFloat<Float8E5M2>(float value) { return ToFloat8E5M2(value); }
-template <> inline Float8E5M2FNUZ FromFloat<Float8E5M2FNUZ>(float value) { return ToFloat8E5M2FNUZ(value); }
-template <> inline Float8E8M0 FromFloat<Float8E8M0>(float value) { return ToFloat8E8M0(value); }
+template <>
+inline float FromFloat<float>(float value) {
+  return value;
+}
+template <>
+inline Float16 FromFloat<Float16>(float value) {
+  return ToFloat16(value);
+}
+template <>
+inline BFloat16 FromFloat<BFloat16>(float value) {
+  return ToBFloat16(value);
+}
+template <>
+inline Float8E4M3FN FromFloat<Float8E4M3FN>(float value) {
+  return ToFloat8E4M3FN(value);
+}
+template <>
+inline Float8E4M3FNUZ FromFloat<Float8E4M3FNUZ>(float value) {
+  return ToFloat8E4M3FNUZ(value);
+}
+template <>
+inline Float8E5M2 FromFloat<Float8E5M2>(float value) {
+  return ToFloat8E5M2(value);
+}
+template <>
+inline Float8E5M2FNUZ FromFloat<Float8E5M2FNUZ>(float value) {
+  return ToFloat8E5M2FNUZ(value);
+}
+template <>
+inline Float8E8M0 FromFloat<Float8E8M0>(float value) {
+  return ToFloat8E8M0(value);
+}
 
 }  // namespace ferry

@@ -211,7 +211,8 @@ std::vector<int64_t> ToInt64Vector(const Tensor& tensor) {
 
 bool Identical(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
-  if (a.dtype() == DType::kString) return std::equal(a.Data<std::string>(), a.Data<std::string>() + a.size(), b.Data<std::string>());
+  if (a.dtype() == DType::kString)
+    return std::equal(a.Data<std::string>(), a.Data<std::string>() + a.size(), b.Data<std::string>());
   return a.bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
 }
 

@@ -41,7 +41,7 @@ struct Exported {
   std::vector<std::pair<std::string, Tensor>> sample_inputs;  // by input name, when the archive has them
 };
 
-// The model is at the newest opset, but uses only operators and types that options.opset has: doctor/export_model.h
+// The model is at the newest opset, but uses only operators and types that options.opset has: convert/export_model.h
 // brings it there. Throws kUnsupported naming the operator, the node and its module when something has no export.
 Exported ExportProgram(const ExportedProgram& program, const ExportOptions& options = {});
 // A .pt2 archive or a TorchScript archive.

@@ -223,7 +223,8 @@ TEST(CppRun, OptionsGoWithARun) {
 // A child of fork has none of its parent's threads; it must neither wait for them when it runs nor when it ends.
 TEST(Fork, ASessionWorksInTheChild) {
 #if defined(FERRY_SANITIZE_THREAD) || defined(FERRY_SANITIZE_ADDRESS)
-  GTEST_SKIP() << "the sanitizers let no forked child start threads, or only while no other thread of its parent allocates";
+  GTEST_SKIP()
+      << "the sanitizers let no forked child start threads, or only while no other thread of its parent allocates";
 #endif
   auto sum = [](const ferry::Session& session) {
     std::vector<float> x(2560 * 10, 0.25f);

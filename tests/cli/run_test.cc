@@ -1,6 +1,6 @@
 // ferry run and compare: right inputs, and every way of giving wrong ones.
 #include "base/directory.h"
-#include "doctor/difference.h"
+#include "measure/difference.h"
 #include "tensor/npy.h"
 #include "tensor/npz.h"
 #include "tests/cli/run_ferry.h"

@@ -168,16 +168,16 @@ Given EveryReader(Random& random) {
     return nodes.back().outputs[0];
   };
   auto window = [](int64_t pad, int64_t groups, int64_t stride = 1) {
-    return std::vector<Attribute>{{"pads", std::vector<int64_t>(4, pad)},
-                                  {"strides", std::vector<int64_t>{stride, stride}},
-                                  {"group", groups}};
+    return std::vector<Attribute>{
+        {"pads", std::vector<int64_t>(4, pad)}, {"strides", std::vector<int64_t>{stride, stride}}, {"group", groups}};
   };
   std::string v = add("Conv", {"x", weight("first", {48, 3, 3, 3})}, window(1, 1, 2));
   v = add("Relu", {add("Conv", {v, weight("three", {64, 48, 3, 3})}, window(1, 1))});
   v = add("Conv", {v, weight("normalized", {48, 64, 1, 1})}, window(0, 1));
   v = add("BatchNormalization", {v, weight("scale", {48}), weight("shift", {48}), weight("mean", {48}), "variance"});
   weights.push_back(MakeStored("variance", Tensor::FromVector(std::vector<float>(48, 0.5f))));
-  v = add("Mul", {add("Conv", {v, weight("scaled", {1200, 48, 1, 1})}, window(0, 1)), weight("factor", {1, 1200, 1, 1})});
+  v = add("Mul",
+          {add("Conv", {v, weight("scaled", {1200, 48, 1, 1})}, window(0, 1)), weight("factor", {1, 1200, 1, 1})});
   v = add("Conv", {v, weight("depthwise", {1200, 1, 3, 3})}, window(1, 1200));
   v = add("Conv", {v, weight("grouped", {1200, 8, 3, 3})}, window(1, 150));
   v = add("Flatten", {add("GlobalAveragePool", {v})});
@@ -240,9 +240,9 @@ TEST(FirstRun, WeightsThatLieAnywhereCanBeAskedFor) {
 TEST(FirstRun, PacksALargeMatrixPieceByPiece) {
   Random random(8);
   TemporaryFolder folder;
-  const Given given = Finish(random, random.Floats({3, 1001}),
-                             {MakeNode("Gemm", {"x", "w", "b"}, {"c"}, {{"transB", int64_t{1}}})},
-                             {MakeStored("w", random.Floats({2345, 1001})), MakeStored("b", random.Floats({2345}))});
+  const Given given =
+      Finish(random, random.Floats({3, 1001}), {MakeNode("Gemm", {"x", "w", "b"}, {"c"}, {{"transB", int64_t{1}}})},
+             {MakeStored("w", random.Floats({2345, 1001})), MakeStored("b", random.Floats({2345}))});
   auto reference = Session::FromModel(given.model, {.threads = 1, .optimize = false});
   const Tensor expected = reference->Run(given.inputs)[0].tensor();
   const std::string path = (folder / "large.onnx").string();

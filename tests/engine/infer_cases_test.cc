@@ -6,8 +6,8 @@
 #include <set>
 
 #include "base/directory.h"
-#include "doctor/test_case.h"
 #include "engine/prepare.h"
+#include "measure/test_case.h"
 #include "onnx/reader.h"
 #include "onnx/value_file.h"
 #include "ops/evaluate.h"

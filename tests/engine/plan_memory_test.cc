@@ -27,7 +27,8 @@ TEST(PlanMemory, NeverLetsLivingValuesOverlap) {
       EXPECT_LE(plan.offsets[i] + lifetimes[i].bytes, plan.arena_bytes);
       EXPECT_EQ(plan.offsets[i] % 64, 0u);
       for (size_t j = 0; j < i; ++j)
-        EXPECT_FALSE(Overlap(lifetimes[i], plan.offsets[i], lifetimes[j], plan.offsets[j])) << round << ": " << i << ", " << j;
+        EXPECT_FALSE(Overlap(lifetimes[i], plan.offsets[i], lifetimes[j], plan.offsets[j]))
+            << round << ": " << i << ", " << j;
     }
   }
 }

@@ -231,11 +231,12 @@ TEST(SessionCache, KeepsWeightsOfTransposedConvolutions) {
   constexpr int64_t kChannels = 20, kFeatures = 12, kSide = 5;
   TemporaryFolder models, folder;
   std::string model = (models / "m.onnx").string(), cache = folder.path().string();
-  WriteModel(MakeModel({MakeInfo("x", DType::kFloat, {1, kChannels, kSide, kSide})},
-                       {MakeNode("ConvTranspose", {"x", "w"}, {"y"}, {Attribute("strides", std::vector<int64_t>{2, 2})})},
-                       {MakeInfo("y")},
-                       {MakeStored("w", Numbers(kChannels * kFeatures * 9, -7).Reshaped({kChannels, kFeatures, 3, 3}))}),
-             model);
+  WriteModel(
+      MakeModel({MakeInfo("x", DType::kFloat, {1, kChannels, kSide, kSide})},
+                {MakeNode("ConvTranspose", {"x", "w"}, {"y"}, {Attribute("strides", std::vector<int64_t>{2, 2})})},
+                {MakeInfo("y")},
+                {MakeStored("w", Numbers(kChannels * kFeatures * 9, -7).Reshaped({kChannels, kFeatures, 3, 3}))}),
+      model);
   auto run = [&](const std::string& kept) {
     auto session = Session::Open(model, {.threads = 2, .cache_folder = kept});
     Tensor x = Numbers(kChannels * kSide * kSide, -9).Reshaped({1, kChannels, kSide, kSide});

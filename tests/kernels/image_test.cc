@@ -67,7 +67,8 @@ TEST(ImageKernels, ScaleShiftAndLimitEveryChannel) {
                               static_cast<int64_t>(channels), factor.data(), shifted ? offset.data() : nullptr,
                               activation, y.data());
     for (size_t i = 0; i < y.size(); ++i) {
-      float expected = x[i / channels * stride + i % channels] * factor[i % channels] + (shifted ? offset[i % channels] : 0.0f);
+      float expected =
+          x[i / channels * stride + i % channels] * factor[i % channels] + (shifted ? offset[i % channels] : 0.0f);
       if (limited) expected = std::min(std::max(expected, -0.25f), 0.5f);
       ASSERT_NEAR(y[i], expected, 1e-6);
     }

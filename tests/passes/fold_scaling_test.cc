@@ -23,13 +23,13 @@ TEST(FoldScaling, ProductsAndSumsGoIntoTheWeights) {
 TEST(FoldScaling, TakesNumbersOfEachChannel) {
   Random random(15);
   for (const char* op : {"Conv", "ConvTranspose"}) {
-    Model model = MakeModel({MakeInfo("x", DType::kFloat, {Dim(1), Dim(4), Dim(6), Dim(6)})},
-                            {MakeNode(op, {"x", "w"}, {"c"}), MakeNode("Add", {"c", "sums"}, {"a"}),
-                             MakeNode("Mul", {"factors", "a"}, {"y"})},
-                            {MakeInfo("y")},
-                            {MakeStored("w", random.Numbers<float>({4, 4, 3, 3})),
-                             MakeStored("sums", random.Numbers<float>({1, 4, 1, 1})),
-                             MakeStored("factors", random.Numbers<float>({4, 1, 1}))});
+    Model model = MakeModel(
+        {MakeInfo("x", DType::kFloat, {Dim(1), Dim(4), Dim(6), Dim(6)})},
+        {MakeNode(op, {"x", "w"}, {"c"}), MakeNode("Add", {"c", "sums"}, {"a"}),
+         MakeNode("Mul", {"factors", "a"}, {"y"})},
+        {MakeInfo("y")},
+        {MakeStored("w", random.Numbers<float>({4, 4, 3, 3})), MakeStored("sums", random.Numbers<float>({1, 4, 1, 1})),
+         MakeStored("factors", random.Numbers<float>({4, 1, 1}))});
     Graph copy = CopyDeep(model).graph;
     EXPECT_TRUE(FoldScaling(copy));
     EXPECT_EQ(copy.nodes.size(), 1u);
@@ -40,11 +40,10 @@ TEST(FoldScaling, TakesNumbersOfEachChannel) {
 TEST(FoldScaling, LeavesWhatSpreadsAlongAnotherAxis) {
   Random random(16);
   for (Shape shape : {Shape{6}, Shape{6, 1}, Shape{4, 6, 6}, Shape{2, 1, 1, 1, 1}}) {
-    Model model = MakeModel({MakeInfo("x", DType::kFloat, {Dim(1), Dim(3), Dim(8), Dim(8)})},
-                            {MakeNode("Conv", {"x", "w"}, {"c"}), MakeNode("Add", {"c", "sums"}, {"y"})},
-                            {MakeInfo("y")},
-                            {MakeStored("w", random.Numbers<float>({4, 3, 3, 3})),
-                             MakeStored("sums", random.Numbers<float>(shape))});
+    Model model = MakeModel(
+        {MakeInfo("x", DType::kFloat, {Dim(1), Dim(3), Dim(8), Dim(8)})},
+        {MakeNode("Conv", {"x", "w"}, {"c"}), MakeNode("Add", {"c", "sums"}, {"y"})}, {MakeInfo("y")},
+        {MakeStored("w", random.Numbers<float>({4, 3, 3, 3})), MakeStored("sums", random.Numbers<float>(shape))});
     EXPECT_FALSE(FoldScaling(model.graph)) << ToText(shape);
   }
 }

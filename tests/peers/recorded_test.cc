@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
-#include "doctor/test_case.h"
+#include "measure/test_case.h"
 
 namespace ferry {
 namespace {

@@ -1,9 +1,9 @@
 #include "tests/torch/export_case.h"
 
 #include "base/error.h"
-#include "doctor/difference.h"
-#include "doctor/export_model.h"
+#include "convert/export_model.h"
 #include "engine/session.h"
+#include "measure/difference.h"
 #include "tensor/npz.h"
 
 namespace ferry::torch {

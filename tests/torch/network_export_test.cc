@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "doctor/export_model.h"
+#include "convert/export_model.h"
 #include "onnx/reader.h"
 #include "tests/torch/export_case.h"
 

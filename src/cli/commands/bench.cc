@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "cli/output.h"
 #include "cli/shared_options.h"
-#include "doctor/benchmark.h"
+#include "measure/benchmark.h"
 #include "ops/infer_graph.h"
 
 namespace ferry::cli {

@@ -5,8 +5,8 @@
 #include "base/version.h"
 #include "cli/output.h"
 #include "cli/shared_options.h"
-#include "doctor/check_inference.h"
-#include "doctor/problem_report.h"
+#include "engine/check_inference.h"
+#include "onnx/checker/problem_report.h"
 #include "onnx/reader.h"
 
 namespace ferry::cli {

@@ -3,11 +3,11 @@
 #include "base/atomic_file.h"
 #include "base/directory.h"
 #include "base/error.h"
+#include "cli/findings.h"
 #include "cli/output.h"
 #include "cli/shared_options.h"
-#include "doctor/compare/report.h"
-#include "doctor/doctor.h"
-#include "doctor/elements.h"
+#include "measure/compare/report.h"
+#include "measure/elements.h"
 
 namespace ferry::cli {
 namespace {
@@ -242,16 +242,6 @@ Side OtherSide(const Request& request, const Side& side, const Arguments& argume
   return side.With({against == "unoptimised" ? "itself unoptimised" : Cat("itself on ", against), false, options});
 }
 
-// The page also shows what else may hurt in deployment; a model that can't be examined still has its page.
-std::vector<Finding> FindingsFor(const Model& model, const std::string& path, Comparison& comparison) {
-  try {
-    return Examine(model, {.path = path, .data = {}, .targets = {}, .only = {}});
-  } catch (const Error& error) {
-    comparison.notes.push_back(Cat("the doctor could not examine the model: ", error.message()));
-    return {};
-  }
-}
-
 int Run(const Arguments& arguments) {
   CompareOptions options;
   options.tolerance = {arguments.Number("rtol", 1e-3), arguments.Number("atol", 1e-5)};
@@ -275,7 +265,7 @@ int Run(const Arguments& arguments) {
   if (arguments.Has("save-worst"))
     SaveWorst(arguments.Get("save-worst"), comparison, samples, side, other ? &*other : nullptr);
   if (arguments.Has("html")) {
-    comparison.findings = FindingsFor(side.original(), path, comparison);
+    AddFindings(side.original(), path, comparison);
     AtomicFile page(arguments.Get("html"));
     page.Write(ToHtml(comparison));
     page.Commit();

@@ -1,4 +1,4 @@
-#include "doctor/convert.h"
+#include "convert/convert.h"
 
 #include "base/text.h"
 #include "cli/command.h"

@@ -6,8 +6,8 @@
 #include "cli/output.h"
 #include "cli/shared_options.h"
 #include "doctor/lint.h"
-#include "doctor/problem_report.h"
 #include "doctor/targets.h"
+#include "onnx/checker/problem_report.h"
 #include "onnx/reader.h"
 #include "onnx/writer.h"
 

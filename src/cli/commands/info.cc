@@ -3,8 +3,8 @@
 #include "base/error.h"
 #include "cli/output.h"
 #include "cli/shared_options.h"
-#include "doctor/graph_drawing.h"
-#include "doctor/summary.h"
+#include "measure/graph_drawing.h"
+#include "measure/summary.h"
 #include "onnx/reader.h"
 
 namespace ferry::cli {

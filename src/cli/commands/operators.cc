@@ -1,6 +1,6 @@
 #include "cli/command.h"
 #include "cli/output.h"
-#include "doctor/operator_page.h"
+#include "measure/operator_page.h"
 #include "ops/operator.h"
 
 namespace ferry::cli {

@@ -3,7 +3,7 @@
 #include "cli/output.h"
 #include "cli/shared_options.h"
 #include "cli/tensor_text.h"
-#include "doctor/recording.h"
+#include "measure/recording.h"
 #include "onnx/value_file.h"
 #include "ops/infer_graph.h"
 #include "tensor/npy.h"

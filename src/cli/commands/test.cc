@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/output.h"
-#include "doctor/test_case.h"
+#include "measure/test_case.h"
 
 namespace ferry::cli {
 namespace {

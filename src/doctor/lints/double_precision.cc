@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "doctor/check_inference.h"
-#include "doctor/elements.h"
 #include "doctor/lint.h"
+#include "engine/check_inference.h"
 #include "graph/stored_tensors.h"
+#include "measure/elements.h"
 
 namespace ferry {
 namespace {

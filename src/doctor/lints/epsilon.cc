@@ -3,8 +3,8 @@
 #include <optional>
 #include <unordered_map>
 
-#include "doctor/elements.h"
 #include "doctor/lint.h"
+#include "measure/elements.h"
 
 namespace ferry {
 namespace {

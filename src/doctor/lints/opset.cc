@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "doctor/convert.h"
+#include "convert/convert.h"
 #include "doctor/lint.h"
 
 namespace ferry {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <map>
 
-#include "doctor/elements.h"
 #include "doctor/lint.h"
+#include "measure/elements.h"
 #include "onnx/schema.h"
 
 namespace ferry {

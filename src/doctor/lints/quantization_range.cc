@@ -3,8 +3,8 @@
 #include <cmath>
 #include <unordered_set>
 
-#include "doctor/elements.h"
 #include "doctor/lint.h"
+#include "measure/elements.h"
 
 namespace ferry {
 namespace {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "doctor/check_inference.h"
 #include "doctor/lint.h"
+#include "engine/check_inference.h"
 #include "graph/scopes.h"
 
 namespace ferry {

@@ -4,10 +4,10 @@
 #include <unordered_set>
 
 #include "base/error.h"
-#include "doctor/difference.h"
-#include "doctor/elements.h"
 #include "doctor/lint.h"
 #include "doctor/proof.h"
+#include "measure/difference.h"
+#include "measure/elements.h"
 #include "onnx/upgrade/upgrade.h"
 
 namespace ferry {

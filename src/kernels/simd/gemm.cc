@@ -132,8 +132,7 @@ HWY_INLINE void Accumulate(const Tile& tile, Floats (&acc)[kRows][kVectors]) {
         Step<kRows, kVectors>(a, k + j, b + j * ferry::kPanelWidth, tile.panel_stride, acc);
       });
     }
-    for (; k < tile.depth; ++k, b += ferry::kPanelWidth)
-      Step<kRows, kVectors, kHalf>(a, k, b, tile.panel_stride, acc);
+    for (; k < tile.depth; ++k, b += ferry::kPanelWidth) Step<kRows, kVectors, kHalf>(a, k, b, tile.panel_stride, acc);
   }
 }
 
@@ -375,8 +374,8 @@ void RunPanels(const GatheredGemm& gemm, const DepthRange& range) {
   fit = fit > least ? fit / least * least : least;
   if (gemm.row_count == 1) fit = (gemm.columns + kWidth - 1) / kWidth * kWidth;  // nothing passes by twice
   const int64_t vectors = (gemm.columns + kStep - 1) / kStep;
-  const bool odd_end = kEndVectors > 0 && gemm.row_count >= kFewestEndRows && vectors >= kEndVectors &&
-                       vectors % 2 == 1 && !collide;
+  const bool odd_end =
+      kEndVectors > 0 && gemm.row_count >= kFewestEndRows && vectors >= kEndVectors && vectors % 2 == 1 && !collide;
   const int64_t end = odd_end ? (vectors - kEndVectors) * kStep : gemm.columns;
   auto at = [&](int64_t column, int64_t depth) { return gemm.packed + column * range.total + depth * kWidth; };
   const float* next_depth = range.first + range.count < range.total ? at(0, range.first + range.count) : nullptr;

@@ -244,8 +244,7 @@ void Filter(const float* taps, int64_t channels, float* to, int64_t stride) {
       for (int y = 0; y < kSize; ++y) {
         Tile::Filter(columns[y * 3], columns[y * 3 + 1], columns[y * 3 + 2], line, 1);
         HWY_UNROLL(6)
-        for (int x = 0; x < kSize; ++x)
-            StoreDoubles(line[x], to + (y * kSize + x) * stride + lane);
+        for (int x = 0; x < kSize; ++x) StoreDoubles(line[x], to + (y * kSize + x) * stride + lane);
       }
     }
 }

@@ -1,7 +1,7 @@
 // Is this model what the ONNX standard says a model is? Every fault in one run, each with its place and its remedy.
 //
 // This is all that can be said from the model's structure and the operators' schemas. What types and shapes come out of
-// the operators, held against what is declared, is doctor/check_inference.h.
+// the operators, held against what is declared, is engine/check_inference.h.
 #pragma once
 
 #include <span>

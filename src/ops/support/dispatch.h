@@ -22,8 +22,7 @@ using SignedTypes = TypeList<int8_t, int16_t, int32_t, int64_t>;
 using UnsignedTypes = TypeList<uint8_t, uint16_t, uint32_t, uint64_t>;
 using IntegerTypes = TypeList<int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t>;
 // The types arithmetic is compiled for. Smaller floats go through float: see support/widen.h.
-using NumberTypes =
-    TypeList<float, double, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t>;
+using NumberTypes = TypeList<float, double, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t>;
 using IndexTypes = TypeList<int32_t, int64_t>;
 
 // Calls body(TypeTag<T>{}) for the T stored under `type`; an element type outside the list is a clear error.

@@ -14,7 +14,8 @@ inline constexpr std::string_view kInternalDomain = "ferry";
 Activation ActivationOf(const Node& node);
 void SetActivation(Node& node, const Activation& activation);
 
-// How an operand of FusedAttention lies: [batch, heads, length, size], heads after the length, or sizes before the length.
+// How an operand of FusedAttention lies: [batch, heads, length, size], heads after the length, or sizes before the
+// length.
 enum class AttentionForm { kPlain, kHeadsInside, kTransposed };
 AttentionForm AttentionFormOf(const Node& node, std::string_view attribute);
 

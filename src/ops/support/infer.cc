@@ -49,7 +49,6 @@ void InferElementwise(InferContext& context) {
 }
 void InferComparison(InferContext& context) { InferBroadcast(context, DType::kBool, 0, context.input_count()); }
 
-
 DType CommonDType(const InferContext& context, size_t first, size_t last) {
   for (size_t i = first; i < last; ++i)
     if (context.InputDType(i) != DType::kUndefined) return context.InputDType(i);
@@ -66,7 +65,8 @@ DType TypeAttribute(const Node& node, std::string_view name, DType otherwise) {
 std::optional<SymbolicShape> ElementsOf(const InferContext& context, size_t i) {
   if (const SymbolicShape* elements = context.InputElements(i)) return *elements;
   const Tensor* constant = context.InputConstant(i);
-  if (!constant || constant->rank() > 1 || constant->size() > static_cast<int64_t>(kMostKnownElements)) return std::nullopt;
+  if (!constant || constant->rank() > 1 || constant->size() > static_cast<int64_t>(kMostKnownElements))
+    return std::nullopt;
   bool is_index = IsInteger(constant->dtype()) && !IsPacked(constant->dtype());
   if ((!is_index && constant->dtype() != DType::kBool) || constant->dtype() == DType::kUInt64) return std::nullopt;
   SymbolicShape elements;
@@ -79,7 +79,8 @@ bool Fits(int64_t value, DType type) {
   int bits = BitWidth(type);
   if (type == DType::kBool) return value == 0 || value == 1;
   if (type == DType::kUInt64) return value >= 0;
-  if (IsSignedInteger(type)) return bits == 64 || (value >= -(int64_t{1} << (bits - 1)) && value < int64_t{1} << (bits - 1));
+  if (IsSignedInteger(type))
+    return bits == 64 || (value >= -(int64_t{1} << (bits - 1)) && value < int64_t{1} << (bits - 1));
   return IsInteger(type) && value >= 0 && value < int64_t{1} << bits;
 }
 }  // namespace
@@ -115,7 +116,8 @@ void InferView(InferContext& context, std::optional<SymbolicShape> shape) {
   bool is_list = shape->size() <= 1;
   context.SetOutput(0, dtype, *std::move(shape));
   if (!is_list) return;
-  if (std::optional<SymbolicShape> elements = ElementsOf(context, 0)) context.SetOutputElements(0, *std::move(elements));
+  if (std::optional<SymbolicShape> elements = ElementsOf(context, 0))
+    context.SetOutputElements(0, *std::move(elements));
 }
 
 SymbolicShape ShapeFromElements(const SymbolicShape& elements) {

@@ -86,7 +86,8 @@ std::vector<int64_t> Call::IntsOf(size_t i, size_t count, int64_t least) const {
     Fail(ErrorCode::kUnsupported, "argument ", i, " has ", ints.size(), " numbers, needs ", count);
   for (int64_t value : ints)
     if (value < least || value > std::numeric_limits<int32_t>::max())
-      Fail(ErrorCode::kInvalidModel, "argument ", i, " is ", value, ", which must be at least ", least, " and below 2³¹");
+      Fail(ErrorCode::kInvalidModel, "argument ", i, " is ", value, ", which must be at least ", least,
+           " and below 2³¹");
   return ints;
 }
 

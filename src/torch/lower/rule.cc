@@ -17,8 +17,7 @@ constexpr Table kTables[] = {
     AttentionRules,      RecurrentRules,       ControlFlowRules,   ResampleRules,      SortingRules,
     LossRules,           DifferenceRules,      ErrorFunctionRules, GammaFunctionRules, BesselRules,
     RecurrenceRules,     FourierRules,         LinalgRules,        MatrixNormRules,    EmbeddingRules,
-    OrderStatisticRules, IncompleteGammaRules, SpectrogramRules,   DecompositionRules,
-    TransformerRules,
+    OrderStatisticRules, IncompleteGammaRules, SpectrogramRules,   DecompositionRules, TransformerRules,
 };
 
 // Other names that PyTorch has for the same operator with the same parameters.

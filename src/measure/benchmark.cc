@@ -1,0 +1,125 @@
+#include "measure/benchmark.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include "engine/profile.h"
+#include "measure/difference.h"
+#include "measure/elements.h"
+#include "measure/recording.h"
+
+namespace ferry {
+namespace {
+
+constexpr double kEnoughMs = 3000;
+constexpr int64_t kFewest = 10, kMost = 1000;
+
+template <class Body>
+double Milliseconds(const Body& body) {
+  auto begin = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// The smallest time that `share` of all runs stayed within.
+double Percentile(const std::vector<double>& sorted, double share) {
+  auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(sorted.size())));
+  return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
+}
+
+double Largest(const Value& value) {
+  double largest = 0;
+  if (value.is_tensor() && IsFloating(value.tensor().dtype()))
+    for (double x : ToDoubles(value.tensor()))
+      if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
+  return largest;
+}
+
+PrecisionError ErrorOf(const Measurement& measurement, const std::string& path, SessionOptions options) {
+  std::vector<Value> actual = measurement.session().Run(measurement.inputs());
+  options.precision = Precision::kFloat32;
+  std::vector<Value> expected = Session::Open(path, options)->Run(measurement.inputs());
+  PrecisionError error;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const double off = Compare(actual[i], expected[i], {}).max_abs, largest = Largest(expected[i]);
+    error.max_abs = std::max(error.max_abs, off);
+    if (off > 0) error.relative = std::max(error.relative, largest > 0 ? off / largest : off);
+  }
+  return error;
+}
+
+}  // namespace
+
+Measurement::Measurement(const std::string& path, const BenchmarkOptions& options) {
+  load_ms_ = Milliseconds([&] { session_ = Session::Open(path, options.session); });
+  inputs_ = options.inputs_file.empty() ? MakeRandomInputs(*session_, options.inputs)
+                                        : ReadRecording(options.inputs_file, *session_).inputs;
+  first_ms_ = RunOnce();
+}
+
+double Measurement::RunOnce() {
+  return Milliseconds([&] { session_->Run(inputs_); });
+}
+
+int64_t Measurement::PeakRssKb() {
+  // What the system counts as usage begins with the peak of the program that started this one; this does not.
+  std::ifstream status("/proc/self/status");
+  std::string key;
+  while (status >> key) {
+    int64_t kilobytes = 0;
+    if (key == "VmHWM:" && status >> kilobytes) return kilobytes;
+    status.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+BenchmarkResult Benchmark(const std::string& path, const BenchmarkOptions& options) {
+  int64_t done = 0;
+  auto tell = [&] {
+    if (options.on_run) options.on_run(done);
+    ++done;
+  };
+  tell();
+  Measurement measurement(path, options);
+  auto run = [&] {
+    tell();
+    return measurement.RunOnce();
+  };
+  for (int64_t i = 0; i < options.warmup; ++i) run();
+
+  std::vector<double> times;
+  double total = 0;
+  auto wanted = [&](int64_t count) {
+    if (options.iterations > 0) return count < options.iterations;
+    return count < kFewest || (total < kEnoughMs && count < kMost);
+  };
+  while (wanted(static_cast<int64_t>(times.size()))) total += times.emplace_back(run());
+  std::sort(times.begin(), times.end());
+  if (!options.profile_file.empty()) {
+    Profile profile;
+    measurement.session().Run(measurement.inputs(), {}, {.profile = &profile});
+    profile.Write(options.profile_file);
+  }
+
+  BenchmarkResult result;
+  result.load_ms = measurement.load_ms();
+  result.first_ms = measurement.first_ms();
+  result.iterations = static_cast<int64_t>(times.size());
+  result.median_ms = (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
+  result.p90_ms = Percentile(times, 0.90);
+  result.p99_ms = Percentile(times, 0.99);
+  result.peak_rss_kb = Measurement::PeakRssKb();
+  result.threads = measurement.session().threads();
+  result.inputs = measurement.inputs();
+  if (options.session.precision != Precision::kFloat32) result.error = ErrorOf(measurement, path, options.session);
+  return result;
+}
+
+}  // namespace ferry

@@ -1,0 +1,104 @@
+#include "measure/operator_page.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/text.h"
+#include "engine/provider.h"
+#include "onnx/schema.h"
+#include "ops/operator.h"
+
+namespace ferry {
+namespace {
+
+struct TypeGroup {
+  const char* name;
+  std::vector<const char*> members;
+};
+
+// Types that schemas nearly always name together.
+const std::vector<TypeGroup>& Groups() {
+  static const std::vector<TypeGroup> groups{
+      {"floats", {"float16", "bfloat16", "float", "double"}},
+      {"ints", {"int8", "int16", "int32", "int64"}},
+      {"uints", {"uint8", "uint16", "uint32", "uint64"}},
+      {"float8s", {"float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz"}},
+      {"complexes", {"complex64", "complex128"}},
+  };
+  return groups;
+}
+
+// "float" for "tensor(float)"; other kinds of types as the schema writes them.
+std::string ShortName(std::string_view type) {
+  constexpr std::string_view kTensor = "tensor(";
+  if (type.substr(0, kTensor.size()) != kTensor) return std::string(type);
+  return std::string(type.substr(kTensor.size(), type.size() - kTensor.size() - 1));
+}
+
+std::string TypesText(const SchemaTypeSet& types) {
+  std::vector<std::string> names, parts;
+  for (size_t id = 1; id < SchemaTypeCount(); ++id)
+    if (types.Contains(static_cast<SchemaTypeId>(id)))
+      names.push_back(ShortName(SchemaTypeName(static_cast<SchemaTypeId>(id))));
+  for (const TypeGroup& group : Groups()) {
+    auto has = [&](const char* member) { return std::find(names.begin(), names.end(), member) != names.end(); };
+    if (!std::all_of(group.members.begin(), group.members.end(), has)) continue;
+    parts.push_back(group.name);
+    for (const char* member : group.members) std::erase(names, member);
+  }
+  parts.insert(parts.end(), names.begin(), names.end());
+  return Join(parts, " ");
+}
+
+std::string ConstraintsText(const Schema& schema) {
+  std::vector<std::string> parts;
+  for (const SchemaTypeConstraint& constraint : schema.constraints())
+    parts.push_back(Cat(constraint.name(), ": ", TypesText(constraint.types())));
+  return Join(parts, "; ");
+}
+
+void AddOperator(std::string& page, std::span<const Schema> versions) {
+  const Schema& newest = versions.back();
+  std::vector<std::string> numbers;
+  for (const Schema& schema : versions)
+    numbers.push_back(Cat(int64_t{schema.since_version}, schema.deprecated ? " (deprecated)" : ""));
+  // A deprecated version says no types any more; the one before it does.
+  const Schema& described =
+      newest.constraints().empty() && versions.size() > 1 ? versions[versions.size() - 2] : newest;
+  const Operator* op = FindOperator(newest.domain(), newest.name());
+  bool becomes_another = !op && newest.deprecated;
+  page += Cat("| ", newest.name(), " | ", Join(numbers, ", "), " | ", ConstraintsText(described), " | ",
+              op && op->compute ? CpuProvider().name()
+              : becomes_another ? "as its successor"
+                                : "—",
+              " |\n");
+}
+
+}  // namespace
+
+std::string OperatorPage() {
+  std::string page =
+      "# Operators\n\n"
+      "Every operator of the ONNX standard that Ferry knows, with the opset versions in which its meaning changed, the "
+      "types it takes\nin its newest version, and the provider that runs it. Nodes of older versions are turned into "
+      "the "
+      "newest form at load.\n\n"
+      "This page is made by `ferry operators`; a test fails when it is not up to date.\n\n";
+  for (const TypeGroup& group : Groups()) page += Cat("- *", group.name, "*: ", Join(group.members, ", "), "\n");
+  std::span<const Schema> all = AllSchemas();
+  std::string_view domain = "none yet";
+  for (size_t begin = 0; begin < all.size();) {
+    size_t end = begin;
+    while (end < all.size() && all[end].name() == all[begin].name() && all[end].domain() == all[begin].domain()) ++end;
+    if (all[begin].domain() != domain) {
+      domain = all[begin].domain();
+      page += Cat("\n## ", domain.empty() ? "ai.onnx" : domain,
+                  "\n\n| operator | versions | types | provider |\n|---|---|---|---|\n");
+    }
+    AddOperator(page, all.subspan(begin, end - begin));
+    begin = end;
+  }
+  return page;
+}
+
+}  // namespace ferry

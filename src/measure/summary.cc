@@ -1,0 +1,247 @@
+#include "measure/summary.h"
+
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "engine/build_program.h"
+#include "engine/prepare.h"
+#include "engine/weight_cache.h"
+#include "graph/scopes.h"
+#include "measure/multiply_adds.h"
+#include "ops/infer_graph.h"
+
+namespace ferry {
+namespace {
+
+int64_t CountOf(const std::vector<int64_t>& dims) {
+  int64_t count = 1;
+  for (int64_t dim : dims)
+    if (dim < 0 || __builtin_mul_overflow(count, dim, &count)) return 0;
+  return count;
+}
+
+class Counter {
+ public:
+  explicit Counter(ModelSummary& summary) : summary_(summary) {}
+
+  void Visit(const Graph& graph) {
+    for (const StoredTensor& initializer : graph.initializers) AddWeight(initializer);
+    for (const StoredSparseTensor& sparse : graph.sparse_initializers) AddWeight(sparse.values);
+    Visit(graph.nodes);
+  }
+
+  void Visit(const std::vector<Node>& nodes) {
+    for (const Node& node : nodes) {
+      ++summary_.nodes;
+      std::string_view domain = CanonicalDomain(node.domain);
+      ++histogram_[domain.empty() ? node.op_type : Cat(domain, ".", node.op_type)];
+      if (const Attribute* value = node.op_type == "Constant" ? node.Find("value") : nullptr)
+        if (auto* stored = std::get_if<std::shared_ptr<StoredTensor>>(&value->held); stored && *stored)
+          AddWeight(**stored);
+      ForEachSubgraph(node, [&](const Graph& body) { Visit(body); });
+    }
+  }
+
+  void Finish() {
+    summary_.operators.assign(histogram_.begin(), histogram_.end());
+    std::stable_sort(summary_.operators.begin(), summary_.operators.end(),
+                     [](const auto& a, const auto& b) { return a.second > b.second; });
+  }
+
+ private:
+  void AddWeight(const StoredTensor& tensor) {
+    int64_t count = CountOf(tensor.dims);
+    int64_t bits = BitWidth(tensor.dtype);
+    if (IsFloating(tensor.dtype) || IsComplex(tensor.dtype)) summary_.parameters += count;
+    summary_.parameter_bytes += count / 8 * bits + (count % 8 * bits + 7) / 8;
+  }
+
+  ModelSummary& summary_;
+  std::map<std::string, int64_t> histogram_;
+};
+
+FactsByName InputFacts(const ModelSummary& summary) {
+  FactsByName facts;
+  for (const ValueInfo& input : summary.inputs) {
+    Type type = input.type;
+    if (type.shape)
+      for (Dim& dim : *type.shape)
+        if (auto size = summary.dimensions.find(dim.symbol); dim.named() && size != summary.dimensions.end())
+          dim = Dim(size->second);
+    facts[input.name].type = std::move(type);
+  }
+  return facts;
+}
+
+using FindFacts = std::function<const ValueFacts*(const std::string&)>;
+
+// Bodies count once: how often a loop runs is not known before it does.
+std::optional<double> CountMultiplyAdds(const Graph& graph, const FactsByName& values, const GraphFacts& all,
+                                        const FindFacts& outer);
+
+std::optional<double> CountMultiplyAdds(const Node& node, const GraphFacts& all, const FindFacts& find) {
+  std::vector<const ValueFacts*> inputs, outputs;
+  for (const std::string& name : node.inputs) inputs.push_back(name.empty() ? nullptr : find(name));
+  for (const std::string& name : node.outputs) outputs.push_back(name.empty() ? nullptr : find(name));
+  std::optional<double> cost = MultiplyAdds(node, inputs, outputs);
+  ForEachSubgraph(node, [&](const Graph& body) {
+    auto it = all.bodies.find(&body);
+    std::optional<double> inside;
+    if (it != all.bodies.end()) inside = CountMultiplyAdds(body, it->second, all, find);
+    cost = cost && inside ? std::optional(*cost + *inside) : std::nullopt;
+  });
+  return cost;
+}
+
+std::optional<double> CountMultiplyAdds(const Graph& graph, const FactsByName& values, const GraphFacts& all,
+                                        const FindFacts& outer) {
+  FindFacts find = [&](const std::string& name) -> const ValueFacts* {
+    auto it = values.find(name);
+    return it != values.end() ? &it->second : outer ? outer(name) : nullptr;
+  };
+  std::optional<double> total = 0;
+  for (const Node& node : graph.nodes) {
+    std::optional<double> cost = CountMultiplyAdds(node, all, find);
+    if (!cost) return std::nullopt;
+    *total += *cost;
+  }
+  return total;
+}
+
+std::optional<int64_t> BytesOf(const ValueFacts* facts) {
+  std::optional<Shape> shape = facts && facts->type.shape ? ToConcrete(*facts->type.shape) : std::nullopt;
+  if (!shape) return std::nullopt;
+  return static_cast<int64_t>(StorageBytes(facts->type.dtype, shape->ElementCount()));
+}
+
+// `symbolic` knows shapes by the names of dimensions, `sized` by the sizes that were asked for.
+std::vector<LayerInfo> ListLayers(const Graph& graph, const GraphFacts& symbolic, const GraphFacts& sized) {
+  std::unordered_map<std::string, const StoredTensor*> weights;
+  for (const StoredTensor& initializer : graph.initializers) weights.emplace(initializer.name, &initializer);
+  std::unordered_set<std::string> counted;
+  std::vector<LayerInfo> layers;
+  FindFacts find = [&](const std::string& name) { return sized.Find(name); };
+  for (const Node& node : graph.nodes) {
+    LayerInfo layer{node.name, node.op_type, {}, {}, 0, CountMultiplyAdds(node, sized, find), 0};
+    std::vector<std::string> reads = node.inputs;
+    for (std::string& captured : CapturedNames(node)) reads.push_back(std::move(captured));
+    for (const std::string& name : reads) {
+      auto weight = weights.find(name);
+      if (name.empty()) continue;
+      if (weight == weights.end())
+        layer.inputs.push_back(name);
+      else if (IsFloating(weight->second->dtype) && counted.insert(name).second)
+        layer.parameters += CountOf(weight->second->dims);
+    }
+    for (const std::string& name : node.outputs) {
+      if (name.empty()) continue;
+      ValueInfo info;
+      info.name = name;
+      if (const ValueFacts* facts = symbolic.Find(name)) info.type = facts->type;
+      layer.outputs.push_back(std::move(info));
+      std::optional<int64_t> bytes = BytesOf(sized.Find(name));
+      layer.output_bytes = layer.output_bytes && bytes ? std::optional(*layer.output_bytes + *bytes) : std::nullopt;
+    }
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+// Takes every node and never runs one: a program is laid out without preparing its weights.
+class LayoutProvider final : public Provider {
+ public:
+  std::string_view name() const override { return "layout"; }
+  std::unique_ptr<Kernel> MakeKernel(const KernelRequest&) const override { return std::make_unique<Idle>(); }
+
+ private:
+  struct Idle final : Kernel {
+    void Run(OpContext&) const override { Fail(ErrorCode::kInternal, "this program is not made to run"); }
+  };
+};
+
+// The memory of a run beside the weights: the planned arena, and inputs and results, which are the caller's.
+std::optional<int64_t> ActivationBytes(const Graph& graph, const GraphFacts& facts, const ModelSummary& summary) {
+  std::vector<std::string> inputs, results;
+  for (const ValueInfo& input : summary.inputs) inputs.push_back(input.name);
+  for (const ValueInfo& output : graph.outputs) results.push_back(output.name);
+  LayoutProvider provider;
+  WeightCache weights;
+  std::unique_ptr<Program> program = BuildProgram({graph, facts, inputs, results, provider, weights});
+  auto bytes = static_cast<int64_t>(program->arena_bytes());
+  for (const Slot& slot : program->slots()) {
+    if (slot.place == Slot::Place::kDynamic) return std::nullopt;
+    if (slot.place != Slot::Place::kInput && slot.place != Slot::Place::kResult) continue;
+    std::optional<int64_t> known = BytesOf(facts.Find(slot.name));
+    if (!known) return std::nullopt;
+    bytes += *known;
+  }
+  return bytes;
+}
+
+void Infer(const Model& model, ModelSummary& summary) {
+  Graph graph = PrepareGraph(model);
+  // The same inference twice: with names kept, for the shapes of outputs; with sizes filled in, for the costs.
+  GraphFacts symbolic = InferGraph(graph, {});
+  for (ValueInfo& output : summary.outputs)
+    if (const ValueFacts* facts = symbolic.Find(output.name)) output.type = Merge(output.type, facts->type);
+  GraphFacts facts = InferGraph(graph, InputFacts(summary));
+  summary.layers = ListLayers(graph, symbolic, facts);
+  summary.multiply_adds = CountMultiplyAdds(graph, facts.values, facts, {});
+  summary.activation_bytes = ActivationBytes(graph, facts, summary);
+  if (!summary.multiply_adds || !summary.activation_bytes)
+    summary.unknown_because = "some sizes are known only while running";
+}
+
+}  // namespace
+
+ModelSummary Summarize(const Model& model, const std::map<std::string, int64_t>& dimensions) {
+  ModelSummary summary;
+  summary.outputs = model.graph.outputs;
+  for (const ValueInfo& input : model.graph.inputs)
+    if (!model.graph.FindInitializer(input.name)) summary.inputs.push_back(input);
+  for (const ValueInfo& input : summary.inputs)
+    for (const Dim& dim : input.type.shape.value_or(SymbolicShape{}))
+      if (dim.named()) summary.dimensions[dim.symbol] = 1;
+  for (const auto& [name, size] : dimensions) {
+    if (!summary.dimensions.count(name))
+      Fail(ErrorCode::kInvalidArgument, "no input has a dimension named '", Printable(name), "'");
+    summary.dimensions[name] = size;
+  }
+  Counter counter(summary);
+  counter.Visit(model.graph);
+  for (const Function& function : model.functions) counter.Visit(function.nodes);
+  counter.Finish();
+  try {
+    Infer(model, summary);
+  } catch (const Error& error) {
+    summary.unknown_because = error.message();
+  }
+  return summary;
+}
+
+std::vector<OperatorCost> CostByOperator(const std::vector<LayerInfo>& layers) {
+  std::vector<OperatorCost> costs;
+  for (const LayerInfo& layer : layers) {
+    auto cost = std::find_if(costs.begin(), costs.end(), [&](const OperatorCost& c) { return c.op == layer.op; });
+    if (cost == costs.end()) cost = costs.insert(costs.end(), OperatorCost{.op = layer.op});
+    ++cost->nodes;
+    cost->parameters += layer.parameters;
+    if (cost->multiply_adds && layer.multiply_adds)
+      *cost->multiply_adds += *layer.multiply_adds;
+    else
+      cost->multiply_adds.reset();
+    if (cost->output_bytes && layer.output_bytes)
+      *cost->output_bytes += *layer.output_bytes;
+    else
+      cost->output_bytes.reset();
+  }
+  std::stable_sort(costs.begin(), costs.end(), [](const OperatorCost& a, const OperatorCost& b) {
+    double x = a.multiply_adds.value_or(0), y = b.multiply_adds.value_or(0);
+    return x != y ? x > y : a.nodes > b.nodes;
+  });
+  return costs;
+}
+
+}  // namespace ferry

@@ -1,0 +1,255 @@
+// Arithmetic, functions of one number and reductions in float32, with everything that follows from shapes worked out
+// beforehand. A value that turns out to have another shape goes to the plain operator.
+#include "kernels/elementwise.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "kernels/image.h"
+#include "kernels/row_kernels.h"
+#include "ops/support/elementwise.h"
+#include "providers/cpu/kernels.h"
+
+namespace ferry {
+namespace {
+
+std::optional<Shape> FloatShape(const KernelRequest& request, size_t input) {
+  const ValueFacts* facts = input < request.inputs.size() ? request.inputs[input] : nullptr;
+  if (!facts || facts->type.dtype != DType::kFloat || !facts->type.shape) return std::nullopt;
+  return ToConcrete(*facts->type.shape);
+}
+
+const Tensor* ConstantOf(const KernelRequest& request, size_t input) {
+  const ValueFacts* facts = input < request.inputs.size() ? request.inputs[input] : nullptr;
+  return facts && facts->constant ? &*facts->constant : nullptr;
+}
+
+class BinaryKernel final : public Kernel {
+ public:
+  BinaryKernel(BinaryKind kind, const Operator& op, const Shape& a, const Shape& b)
+      : kind_(kind), compute_(op.compute), a_(a), b_(b), out_(BroadcastShapes(a, b)), walk_(out_, {&a_, &b_}) {}
+
+  void Run(OpContext& context) const override {
+    const Tensor &a = context.Input(0), &b = context.Input(1);
+    if (!(a.shape() == a_) || !(b.shape() == b_)) return compute_(context);
+    const float *first = a.Data<float>(), *second = b.Data<float>();
+    float* out = context.Output(0, DType::kFloat, out_).MutableData<float>();
+    const ElementwiseKernels& kernels = BestElementwiseKernels();
+    bool a_advances = walk_.run_strides()[0] != 0, b_advances = walk_.run_strides()[1] != 0;
+    RunPieces(context, walk_, [&](int64_t at, const std::array<int64_t, 2>& offsets, int64_t count) {
+      kernels.binary(kind_, first + offsets[0], a_advances, second + offsets[1], b_advances, out + at, count);
+    });
+  }
+
+ private:
+  BinaryKind kind_;
+  void (*compute_)(OpContext&);
+  Shape a_, b_, out_;
+  BroadcastWalk<2> walk_;
+};
+
+class UnaryKernel final : public Kernel {
+ public:
+  explicit UnaryKernel(UnaryKind kind) : kind_(kind) {}
+  explicit UnaryKernel(const Activation& activation) : activation_(activation) {}
+
+  void Run(OpContext& context) const override {
+    const Tensor& x = context.Input(0);
+    const float* from = x.Data<float>();
+    float* to = context.Output(0, DType::kFloat, x.shape()).MutableData<float>();
+    context.ParallelFor(x.size(), kElementGrain, [&](int64_t begin, int64_t end) {
+      if (kind_)
+        BestElementwiseKernels().unary(*kind_, from + begin, to + begin, end - begin);
+      else
+        BestRowKernels().activate(activation_, from + begin, to + begin, end - begin);
+    });
+  }
+
+ private:
+  std::optional<UnaryKind> kind_;
+  Activation activation_;
+};
+
+// Axes that lie next to each other are one: [outer, count, inner].
+struct Reduced {
+  Shape x, y;
+  int64_t outer = 1, count = 1, inner = 1;
+};
+
+enum class ReduceKind : uint8_t { kSum, kMean, kMax, kMin };
+
+class ReduceKernel final : public Kernel {
+ public:
+  ReduceKernel(ReduceKind kind, const Operator& op, Reduced sizes)
+      : kind_(kind), compute_(op.compute), sizes_(std::move(sizes)) {}
+
+  void Run(OpContext& context) const override {
+    const Tensor& x = context.Input(0);
+    if (!(x.shape() == sizes_.x)) return compute_(context);
+    const float* from = x.Data<float>();
+    float* to = context.Output(0, DType::kFloat, sizes_.y).MutableData<float>();
+    int64_t block = sizes_.count * sizes_.inner;
+    context.ParallelFor(sizes_.outer, 1 + kElementGrain / block, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) Fold(from + i * block, to + i * sizes_.inner);
+    });
+  }
+
+ private:
+  void Fold(const float* x, float* y) const {
+    const ElementwiseKernels& kernels = BestElementwiseKernels();
+    bool adds = kind_ == ReduceKind::kSum || kind_ == ReduceKind::kMean;
+    double divisor = kind_ == ReduceKind::kMean ? static_cast<double>(sizes_.count) : 1.0;
+    BinaryKind extreme = kind_ == ReduceKind::kMax ? BinaryKind::kMax : BinaryKind::kMin;
+    if (sizes_.inner == 1)
+      *y =
+          adds ? static_cast<float>(kernels.sum(x, sizes_.count) / divisor) : kernels.extreme(extreme, x, sizes_.count);
+    else if (adds)
+      AddRows(x, divisor, y);
+    else
+      kernels.extremes(extreme, x, sizes_.count, sizes_.inner, y);
+  }
+
+  // Some rows are added in float, their sums in double, as the plain operator adds all of them.
+  void AddRows(const float* x, double divisor, float* y) const {
+    constexpr int64_t kBlock = 128;
+    const ImageKernels& kernels = BestImageKernels();
+    int64_t inner = sizes_.inner;
+    if (sizes_.count <= kBlock)
+      return kernels.scaled_row_sum(x, sizes_.count, inner, inner, static_cast<float>(1 / divisor), y);
+    thread_local std::vector<double> totals;
+    totals.assign(static_cast<size_t>(inner), 0.0);
+    for (int64_t row = 0; row < sizes_.count; row += kBlock) {
+      kernels.scaled_row_sum(x + row * inner, std::min(kBlock, sizes_.count - row), inner, inner, 1.0f, y);
+      for (int64_t i = 0; i < inner; ++i) totals[static_cast<size_t>(i)] += static_cast<double>(y[i]);
+    }
+    for (int64_t i = 0; i < inner; ++i) y[i] = static_cast<float>(totals[static_cast<size_t>(i)] / divisor);
+  }
+
+  ReduceKind kind_;
+  void (*compute_)(OpContext&);
+  Reduced sizes_;
+};
+
+std::unique_ptr<Kernel> MakeBinary(const KernelRequest& request) {
+  static constexpr std::pair<std::string_view, BinaryKind> kKinds[] = {
+      {"Add", BinaryKind::kAdd},    {"Sub", BinaryKind::kSubtract}, {"Mul", BinaryKind::kMultiply},
+      {"Div", BinaryKind::kDivide}, {"Max", BinaryKind::kMax},      {"Min", BinaryKind::kMin},
+      {"Sum", BinaryKind::kAdd}};
+  for (const auto& [name, kind] : kKinds) {
+    if (request.node.op_type != name || request.inputs.size() != 2) continue;
+    std::optional<Shape> a = FloatShape(request, 0), b = FloatShape(request, 1);
+    if (a && b) return std::make_unique<BinaryKernel>(kind, request.op, *a, *b);
+  }
+  return nullptr;
+}
+
+std::optional<double> OneNumber(const Tensor* constant) {
+  if (!constant || constant->size() != 1) return std::nullopt;
+  if (constant->dtype() == DType::kFloat) return static_cast<double>(*constant->Data<float>());
+  if (constant->dtype() == DType::kInt64) return static_cast<double>(*constant->Data<int64_t>());
+  if (constant->dtype() == DType::kInt32) return static_cast<double>(*constant->Data<int32_t>());
+  return std::nullopt;
+}
+
+std::unique_ptr<Kernel> MakePower(const KernelRequest& request) {
+  std::optional<Shape> x = FloatShape(request, 0);
+  std::optional<double> exponent = OneNumber(ConstantOf(request, 1));
+  if (!x || !exponent || ConstantOf(request, 1)->rank() > x->rank()) return nullptr;
+  if (*exponent == 2) return std::make_unique<UnaryKernel>(UnaryKind::kSquare);
+  if (*exponent == 3) return std::make_unique<UnaryKernel>(UnaryKind::kCube);
+  if (*exponent == -1) return std::make_unique<UnaryKernel>(UnaryKind::kReciprocal);
+  return nullptr;
+}
+
+std::unique_ptr<Kernel> MakeClip(const KernelRequest& request) {
+  constexpr float kLargest = std::numeric_limits<float>::infinity();
+  float bounds[2] = {-kLargest, kLargest};
+  for (size_t i = 1; i < request.inputs.size() && i < 3; ++i) {
+    if (!request.node.HasInput(i)) continue;
+    const Tensor* bound = ConstantOf(request, i);
+    if (!bound || bound->dtype() != DType::kFloat || bound->rank() != 0) return nullptr;
+    bounds[i - 1] = *bound->Data<float>();
+  }
+  if (!(bounds[0] <= bounds[1])) return nullptr;
+  return std::make_unique<UnaryKernel>(Activation{ActivationKind::kClip, bounds[0], bounds[1]});
+}
+
+std::unique_ptr<Kernel> MakeUnary(const KernelRequest& request) {
+  static constexpr std::pair<std::string_view, UnaryKind> kKinds[] = {
+      {"Neg", UnaryKind::kNegate}, {"Abs", UnaryKind::kAbs},
+      {"Sqrt", UnaryKind::kSqrt},  {"Reciprocal", UnaryKind::kReciprocal},
+      {"Log", UnaryKind::kLog},    {"Floor", UnaryKind::kFloor},
+      {"Ceil", UnaryKind::kCeil}};
+  const std::string& op = request.node.op_type;
+  for (const auto& [name, kind] : kKinds)
+    if (op == name) return std::make_unique<UnaryKernel>(kind);
+  if (op == "Relu") return std::make_unique<UnaryKernel>(Activation{ActivationKind::kRelu});
+  if (op == "LeakyRelu")
+    return std::make_unique<UnaryKernel>(Activation{ActivationKind::kLeakyRelu, request.node.Float("alpha", 0.01f)});
+  if (op == "Clip") return MakeClip(request);
+  return op == "Pow" ? MakePower(request) : nullptr;
+}
+
+// Empty when the reduced axes are not next to each other.
+std::optional<Reduced> PlanReduction(const KernelRequest& request, const Shape& x) {
+  std::vector<int64_t> axes;
+  if (request.node.HasInput(1)) {
+    const Tensor* given = ConstantOf(request, 1);
+    if (!given || given->rank() > 1 || given->dtype() != DType::kInt64) return std::nullopt;
+    axes = ToInt64Vector(*given);
+  }
+  if (axes.empty() && request.node.Int("noop_with_empty_axes", 0) != 0) return std::nullopt;
+  std::vector<bool> reduced(x.rank(), axes.empty());
+  auto rank = static_cast<int64_t>(x.rank());
+  for (int64_t axis : axes) {
+    if (axis < -rank || axis >= rank) return std::nullopt;
+    reduced[static_cast<size_t>(axis < 0 ? axis + rank : axis)] = true;
+  }
+  bool keeps = request.node.Int("keepdims", 1) != 0;
+  Reduced plan;
+  plan.x = x;
+  for (size_t axis = 0; axis < x.rank(); ++axis) {
+    if (!reduced[axis] || keeps) plan.y.push_back(reduced[axis] ? 1 : x[axis]);
+    if (x[axis] == 1) continue;
+    if (!reduced[axis])
+      (plan.count > 1 ? plan.inner : plan.outer) *= x[axis];
+    else if (plan.inner > 1)
+      return std::nullopt;
+    else
+      plan.count *= x[axis];
+  }
+  return x.ElementCount() > 0 ? std::optional(plan) : std::nullopt;
+}
+
+std::unique_ptr<Kernel> MakeReduction(const KernelRequest& request) {
+  static constexpr std::pair<std::string_view, ReduceKind> kKinds[] = {{"ReduceSum", ReduceKind::kSum},
+                                                                       {"ReduceMean", ReduceKind::kMean},
+                                                                       {"ReduceMax", ReduceKind::kMax},
+                                                                       {"ReduceMin", ReduceKind::kMin}};
+  for (const auto& [name, kind] : kKinds) {
+    if (request.node.op_type != name) continue;
+    std::optional<Shape> x = FloatShape(request, 0);
+    std::optional<Reduced> plan = x ? PlanReduction(request, *x) : std::nullopt;
+    if (plan) return std::make_unique<ReduceKernel>(kind, request.op, std::move(*plan));
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> MakeElementwiseKernel(const KernelRequest& request) {
+  if (!CanonicalDomain(request.node.domain).empty() || request.inputs.empty() || !request.inputs[0] ||
+      request.inputs[0]->type.dtype != DType::kFloat)
+    return nullptr;
+  try {
+    if (auto kernel = MakeBinary(request)) return kernel;
+    if (auto kernel = MakeUnary(request)) return kernel;
+    return MakeReduction(request);
+  } catch (const Error&) {
+    return nullptr;  // told again when the node runs, where more is known
+  }
+}
+
+}  // namespace ferry

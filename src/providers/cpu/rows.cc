@@ -1,0 +1,155 @@
+// Softmax and normalisation along the last axes, and functions of one float, in float32.
+#include <algorithm>
+#include <optional>
+
+#include "kernels/row_kernels.h"
+#include "providers/cpu/kernels.h"
+
+namespace ferry {
+namespace {
+
+// Elements that are worth a thread of their own: some ten microseconds of work.
+constexpr int64_t kGrain = 16384;
+
+bool IsFloat(const ValueFacts* facts) { return facts && facts->type.dtype == DType::kFloat; }
+
+std::optional<Shape> ConcreteShape(const ValueFacts* facts) {
+  return facts && facts->type.shape ? ToConcrete(*facts->type.shape) : std::nullopt;
+}
+
+// The first of the axes that `name` counts from, when it stands for the last axes of x.
+std::optional<size_t> AxisOf(const KernelRequest& request, size_t rank) {
+  int64_t axis = request.node.Int("axis", -1), signed_rank = static_cast<int64_t>(rank);
+  if (axis < 0) axis += signed_rank;
+  if (axis < 0 || axis >= signed_rank) return std::nullopt;
+  return static_cast<size_t>(axis);
+}
+
+class SoftmaxKernel final : public Kernel {
+ public:
+  explicit SoftmaxKernel(int64_t count) : count_(count) {}
+
+  void Run(OpContext& context) const override {
+    const Tensor& x = context.Input(0);
+    const float* from = x.Data<float>();
+    float* to = context.Output(0, DType::kFloat, x.shape()).MutableData<float>();
+    const RowKernels& kernels = BestRowKernels();
+    context.ParallelFor(x.size() / count_, std::max<int64_t>(1, kGrain / count_), [&](int64_t first, int64_t last) {
+      for (int64_t r = first; r < last; ++r) kernels.softmax({from + r * count_, nullptr, to + r * count_, count_});
+    });
+  }
+
+ private:
+  int64_t count_;
+};
+
+class NormalizeKernel final : public Kernel {
+ public:
+  NormalizeKernel(int64_t count, float epsilon, bool centered)
+      : count_(count), epsilon_(epsilon), centered_(centered) {}
+
+  void Run(OpContext& context) const override {
+    const Tensor& x = context.Input(0);
+    const Tensor* bias = context.OptionalInput(2);
+    NormalizeRow row{x.Data<float>(),
+                     context.Input(1).Data<float>(),
+                     bias ? bias->Data<float>() : nullptr,
+                     nullptr,
+                     count_,
+                     epsilon_,
+                     centered_};
+    row.y = context.Output(0, DType::kFloat, x.shape()).MutableData<float>();
+    const RowKernels& kernels = BestRowKernels();
+    context.ParallelFor(x.size() / count_, std::max<int64_t>(1, kGrain / count_), [&](int64_t first, int64_t last) {
+      NormalizeRow one = row;
+      for (int64_t r = first; r < last; ++r) {
+        one.x = row.x + r * count_;
+        one.y = row.y + r * count_;
+        kernels.normalize(one);
+      }
+    });
+  }
+
+ private:
+  int64_t count_;
+  float epsilon_;
+  bool centered_;
+};
+
+class MapKernel final : public Kernel {
+ public:
+  using Row = void (*)(const float*, float*, int64_t);
+  explicit MapKernel(Activation activation) : activation_(activation) {}
+  explicit MapKernel(Row row) : row_(row) {}
+
+  void Run(OpContext& context) const override {
+    const Tensor& x = context.Input(0);
+    const float* from = x.Data<float>();
+    float* to = context.Output(0, DType::kFloat, x.shape()).MutableData<float>();
+    context.ParallelFor(x.size(), kGrain, [&](int64_t first, int64_t last) {
+      if (row_)
+        row_(from + first, to + first, last - first);
+      else
+        BestRowKernels().activate(activation_, from + first, to + first, last - first);
+    });
+  }
+
+ private:
+  Activation activation_;
+  Row row_ = nullptr;
+};
+
+std::unique_ptr<Kernel> MakeSoftmax(const KernelRequest& request, const Shape& x) {
+  std::optional<size_t> axis = AxisOf(request, x.rank());
+  if (!axis || *axis + 1 != x.rank() || x.back() == 0) return nullptr;
+  return std::make_unique<SoftmaxKernel>(x.back());
+}
+
+std::unique_ptr<Kernel> MakeNormalize(const KernelRequest& request, const Shape& x) {
+  std::optional<size_t> axis = AxisOf(request, x.rank());
+  if (!axis || request.node.Int("stash_type", 1) != 1) return nullptr;
+  for (size_t i = 1; i < request.outputs.size(); ++i)
+    if (!request.node.outputs[i].empty()) return nullptr;  // the statistics are wanted too
+  Shape inner;
+  for (size_t i = *axis; i < x.rank(); ++i) inner.push_back(x[i]);
+  if (inner.ElementCount() == 0 || request.inputs.size() < 2) return nullptr;
+  for (size_t i = 1; i < request.inputs.size(); ++i) {
+    if (i > 1 && !request.inputs[i]) continue;
+    if (!IsFloat(request.inputs[i]) || ConcreteShape(request.inputs[i]) != inner) return nullptr;
+  }
+  bool centered = request.node.op_type == "LayerNormalization";
+  return std::make_unique<NormalizeKernel>(inner.ElementCount(), request.node.Float("epsilon", 1e-5f), centered);
+}
+
+std::unique_ptr<Kernel> MakeMap(const Node& node) {
+  using Kind = ActivationKind;
+  if (node.op_type == "Exp") return std::make_unique<MapKernel>(BestRowKernels().exp);
+  if (node.op_type == "Erf") return std::make_unique<MapKernel>(BestRowKernels().erf);
+  if (node.op_type == "Tanh") return std::make_unique<MapKernel>(Activation{Kind::kTanh});
+  if (node.op_type == "Sigmoid") return std::make_unique<MapKernel>(Activation{Kind::kSigmoid});
+  if (node.op_type == "Swish") return std::make_unique<MapKernel>(Activation{Kind::kSilu, node.Float("alpha", 1.0f)});
+  if (node.op_type == "HardSwish") return std::make_unique<MapKernel>(Activation{Kind::kHardSwish});
+  if (node.op_type == "HardSigmoid")
+    return std::make_unique<MapKernel>(
+        Activation{Kind::kHardSigmoid, node.Float("alpha", 0.2f), node.Float("beta", 0.5f)});
+  if (node.op_type == "Gelu")
+    return std::make_unique<MapKernel>(
+        Activation{node.String("approximate", "none") == "tanh" ? Kind::kGeluTanh : Kind::kGelu});
+  return nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> MakeRowKernel(const KernelRequest& request) {
+  if (!CanonicalDomain(request.node.domain).empty() || request.inputs.empty() || !IsFloat(request.inputs[0]))
+    return nullptr;
+  if (auto map = MakeMap(request.node)) return map;
+  std::optional<Shape> x = ConcreteShape(request.inputs[0]);
+  if (!x || x->rank() == 0) return nullptr;
+  const std::string& op = request.node.op_type;
+  if (op == "Softmax") return MakeSoftmax(request, *x);
+  if (op == "LayerNormalization" || op == "RMSNormalization") return MakeNormalize(request, *x);
+  return nullptr;
+}
+
+}  // namespace ferry

@@ -1,0 +1,122 @@
+#include "convert/convert.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "base/directory.h"
+#include "base/error.h"
+#include "engine/check_inference.h"
+#include "engine/session.h"
+#include "measure/difference.h"
+#include "measure/randomness.h"
+#include "measure/test_case.h"
+#include "onnx/reader.h"
+#include "onnx/value_file.h"
+#include "tensor/npz.h"
+#include "tests/support/codecs.h"
+#include "tests/support/graphs.h"
+
+namespace ferry {
+namespace {
+
+using testing::MakeInfo;
+using testing::MakeModel;
+using testing::MakeNode;
+
+constexpr Tolerance kClose{.rtol = 2e-4, .atol = 2e-6};
+const SessionOptions kOneThread{.threads = 1};
+
+std::string Data(const std::string& name) { return std::string(FERRY_TEST_DATA) + "/" + name; }
+
+// Empty when both models give the same for the inputs.
+std::string ExplainDifference(const Model& model, const Model& converted, const std::vector<NamedValue>& inputs) {
+  std::vector<Value> expected = Session::FromModel(CopyDeep(model), kOneThread)->Run(inputs);
+  std::vector<Value> actual = Session::FromModel(CopyDeep(converted), kOneThread)->Run(inputs);
+  auto random = FindRandomValues(model);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (random.count(model.graph.outputs[i].name)) continue;
+    std::string reason = Compare(actual.at(i), expected[i], kClose).Explain();
+    if (!reason.empty()) return Cat(model.graph.outputs[i].name, ": ", reason);
+  }
+  return {};
+}
+
+std::vector<NamedValue> RecordedInputs(const Model& model, const std::string& path) {
+  std::vector<NamedValue> inputs;
+  for (const auto& [name, tensor] : ReadNpz(path))
+    if (name.rfind("in", 0) == 0) {
+      size_t i = static_cast<size_t>(std::stoi(name.substr(2)));
+      if (i < model.graph.inputs.size()) inputs.emplace_back(model.graph.inputs[i].name, Value(tensor));
+    }
+  return inputs;
+}
+
+// Every network is written for every opset from 11 on and gives the same answers.
+TEST(Convert, EveryNetworkFromElevenOn) {
+  int converted = 0;
+  for (const std::string& name : ListDirectory(Data("torch-models"))) {
+    std::string folder = Data("torch-models/" + name);
+    if (!IsFile(folder + "/torch.onnx")) continue;
+    Model model = ReadModel(folder + "/torch.onnx");
+    std::vector<NamedValue> inputs = RecordedInputs(model, folder + "/io_2.npz");
+    for (int64_t target : {11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 23, 24, 28}) {
+      SCOPED_TRACE(Cat(name, " to opset ", target));
+      Model other;
+      ASSERT_NO_THROW(other = ConvertOpset(model, target));
+      EXPECT_EQ(other.OpsetOf(""), target);
+      EXPECT_FALSE(HasErrors(CheckFully(other)));
+      EXPECT_EQ(ExplainDifference(model, other, inputs), "");
+      ++converted;
+    }
+  }
+  EXPECT_GE(converted, 28 * 13);
+}
+
+// ONNX's own operator cases, each written for several opsets: refused, or the same answers.
+// Under the address sanitizer each case goes to every third opset, beginning with another one than the case before.
+#ifdef FERRY_SANITIZE_ADDRESS
+constexpr size_t kEveryOpset = 3;
+#else
+constexpr size_t kEveryOpset = 1;
+#endif
+
+TEST(Convert, OperatorCasesMeanTheSame) {
+  constexpr int64_t kOpsets[] = {7, 9, 10, 11, 12, 13, 15, 17, 20, 22, 28};
+  std::map<std::string, int> refused;
+  size_t number = 0, same = 0;
+  for (const TestCase& test_case : FindTestCases(Data("onnx-node"))) {
+    Model model = ReadModel(test_case.folder + "/model.onnx");
+    if (!testing::IsForThisBuild(model.graph)) continue;
+    std::vector<NamedValue> inputs;
+    for (size_t i = 0; i < model.graph.inputs.size(); ++i) {
+      std::string file = Cat(test_case.folder, "/test_data_set_0/input_", i, ".pb");
+      if (IsFile(file))
+        inputs.emplace_back(model.graph.inputs[i].name, ReadValueFile(file, &model.graph.inputs[i].type));
+    }
+    for (size_t i = number++ % kEveryOpset; i < std::size(kOpsets); i += kEveryOpset) {
+      const int64_t target = kOpsets[i];
+      SCOPED_TRACE(Cat(test_case.name, " to opset ", target));
+      Model other;
+      try {
+        other = ConvertOpset(model, target);
+      } catch (const Error& error) {
+        EXPECT_NE(error.message().find("cannot be converted"), std::string::npos) << error.message();
+        ++refused[error.message().substr(error.message().rfind(": ") + 2)];
+        continue;
+      }
+      try {
+        EXPECT_EQ(ExplainDifference(model, other, inputs), "");
+      } catch (const Error& error) {
+        ADD_FAILURE() << error.message();
+      }
+      ++same;
+    }
+  }
+  EXPECT_GT(same, 5000 / kEveryOpset);
+}
+
+}  // namespace
+}  // namespace ferry

@@ -1,0 +1,22 @@
+#include "measure/operator_page.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+namespace ferry {
+namespace {
+
+TEST(OperatorPage, IsUpToDate) {
+  std::ifstream file("docs/operators.md");
+  std::string written{std::istreambuf_iterator<char>(file), {}};
+  // Not EXPECT_EQ: two pages side by side help nobody.
+  EXPECT_TRUE(written == OperatorPage())
+      << "docs/operators.md is old; write it again: ferry operators > docs/operators.md";
+}
+
+TEST(OperatorPage, HasAProviderForEveryOperator) { EXPECT_EQ(OperatorPage().find("| — |"), std::string::npos); }
+
+}  // namespace
+}  // namespace ferry

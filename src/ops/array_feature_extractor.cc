@@ -33,7 +33,7 @@ static void InferArrayFeatureExtractor(InferContext& context) {
   context.SetOutput(0, context.InputDType(0), std::move(shape));
 }
 
-FERRY_OPERATOR(ArrayFeatureExtractor,
-               {.domain = kMlDomain, .compute = ComputeArrayFeatureExtractor, .infer = InferArrayFeatureExtractor});
+FERRY_OPERATOR_IN(ml, ArrayFeatureExtractor,
+                  {.compute = ComputeArrayFeatureExtractor, .infer = InferArrayFeatureExtractor});
 
 }  // namespace ferry

@@ -16,7 +16,6 @@ static void ComputeBinarizer(OpContext& context) {
   });
 }
 
-FERRY_OPERATOR(Binarizer,
-               {.domain = kMlDomain, .compute = ComputeBinarizer, .infer = InferSameAsInput, .in_place = kInput0});
+FERRY_OPERATOR_IN(ml, Binarizer, {.compute = ComputeBinarizer, .infer = InferSameAsInput, .in_place = kInput0});
 
 }  // namespace ferry

@@ -104,6 +104,6 @@ void InferCastMap(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(CastMap, {.domain = kMlDomain, .compute = ComputeCastMap, .infer = InferCastMap});
+FERRY_OPERATOR_IN(ml, CastMap, {.compute = ComputeCastMap, .infer = InferCastMap});
 
 }  // namespace ferry

@@ -61,6 +61,6 @@ void InferCategoryMapper(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(CategoryMapper, {.domain = kMlDomain, .compute = ComputeCategoryMapper, .infer = InferCategoryMapper});
+FERRY_OPERATOR_IN(ml, CategoryMapper, {.compute = ComputeCategoryMapper, .infer = InferCategoryMapper});
 
 }  // namespace ferry

@@ -2,6 +2,11 @@
 
 namespace ferry {
 
+void OpContext::CheckCancelled() const {
+  if (services_.cancelled && services_.cancelled->load(std::memory_order_relaxed))
+    Fail(ErrorCode::kCancelled, "the run was cancelled");
+}
+
 const Value& OpContext::InputValue(size_t i) const {
   if (!Has(i)) Fail(ErrorCode::kInvalidModel, "input ", i, " is missing");
   return *inputs_[i];
@@ -15,13 +20,13 @@ const Tensor& OpContext::Input(size_t i) const {
 
 Tensor& OpContext::Output(size_t i, DType type, const Shape& shape) {
   if (!Wants(i)) {
-    scratch_.push_back(std::make_unique<Tensor>(type, shape));
+    scratch_.push_back(std::make_unique<Tensor>(type, shape, memory_));
     return *scratch_.back();
   }
   Value& slot = *outputs_[i];
   // A slot that is filled beforehand was placed by the memory plan for exactly this.
   if (slot.is_tensor() && slot.tensor().dtype() == type && slot.tensor().shape() == shape) return slot.tensor();
-  slot = Tensor(type, shape);
+  slot = Tensor(type, shape, memory_);
   return slot.tensor();
 }
 

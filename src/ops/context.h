@@ -49,11 +49,19 @@ class KernelState {
 class OpContext {
  public:
   OpContext(const Node& node, std::span<const Value* const> inputs, std::span<Value* const> outputs,
-            const RunServices& services, std::span<Subgraph* const> subgraphs = {}, KernelState* state = nullptr)
-      : node_(node), inputs_(inputs), outputs_(outputs), services_(services), subgraphs_(subgraphs), state_(state) {}
+            const RunServices& services, std::span<Subgraph* const> subgraphs = {}, KernelState* state = nullptr,
+            MemorySpace& memory = HostMemory())
+      : node_(node),
+        inputs_(inputs),
+        outputs_(outputs),
+        services_(services),
+        subgraphs_(subgraphs),
+        state_(state),
+        memory_(memory) {}
 
   const Node& node() const { return node_; }
   const RunServices& services() const { return services_; }
+  MemorySpace& memory() const { return memory_; }
 
   size_t input_count() const { return inputs_.size(); }
   bool Has(size_t i) const { return i < inputs_.size() && inputs_[i] && inputs_[i]->present(); }
@@ -87,10 +95,7 @@ class OpContext {
     else if (count > 0)
       body(int64_t{0}, count);
   }
-  void CheckCancelled() const {
-    if (services_.cancelled && services_.cancelled->load(std::memory_order_relaxed))
-      Fail(ErrorCode::kCancelled, "the run was cancelled");
-  }
+  void CheckCancelled() const;
 
  private:
   const Node& node_;
@@ -99,6 +104,7 @@ class OpContext {
   const RunServices& services_;
   std::span<Subgraph* const> subgraphs_;  // in the order of the node's graph attributes
   KernelState* state_;
+  MemorySpace& memory_;  // of outputs that have no place yet
   std::vector<std::unique_ptr<Tensor>> scratch_;
 };
 

@@ -47,6 +47,6 @@ void InferDictVectorizer(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(DictVectorizer, {.domain = kMlDomain, .compute = ComputeDictVectorizer, .infer = InferDictVectorizer});
+FERRY_OPERATOR_IN(ml, DictVectorizer, {.compute = ComputeDictVectorizer, .infer = InferDictVectorizer});
 
 }  // namespace ferry

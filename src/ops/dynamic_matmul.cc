@@ -60,7 +60,6 @@ void InferDynamicMatMul(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(DynamicMatMul,
-               {.domain = kInternalDomain, .compute = ComputeDynamicMatMul, .infer = InferDynamicMatMul});
+FERRY_OPERATOR_IN(internal, DynamicMatMul, {.compute = ComputeDynamicMatMul, .infer = InferDynamicMatMul});
 
 }  // namespace ferry

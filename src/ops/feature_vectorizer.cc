@@ -50,7 +50,6 @@ void InferFeatureVectorizer(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(FeatureVectorizer,
-               {.domain = kMlDomain, .compute = ComputeFeatureVectorizer, .infer = InferFeatureVectorizer});
+FERRY_OPERATOR_IN(ml, FeatureVectorizer, {.compute = ComputeFeatureVectorizer, .infer = InferFeatureVectorizer});
 
 }  // namespace ferry

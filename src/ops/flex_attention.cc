@@ -167,9 +167,7 @@ void InferFlexAttention(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(FlexAttention, {.domain = kPreviewDomain,
-                               .compute = ComputeFlexAttention,
-                               .infer = InferFlexAttention,
-                               .has_subgraphs = true});
+FERRY_OPERATOR_IN(preview, FlexAttention,
+                  {.compute = ComputeFlexAttention, .infer = InferFlexAttention, .has_subgraphs = true});
 
 }  // namespace ferry

@@ -286,7 +286,6 @@ void InferFusedAttention(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(FusedAttention,
-               {.domain = kInternalDomain, .compute = ComputeFusedAttention, .infer = InferFusedAttention});
+FERRY_OPERATOR_IN(internal, FusedAttention, {.compute = ComputeFusedAttention, .infer = InferFusedAttention});
 
 }  // namespace ferry

@@ -49,6 +49,6 @@ static void ComputeFusedMatMul(OpContext& context) {
   if (scale) ScaleRows(scale->Data<float>(), residual, rows, columns, columns, c.MutableData<float>());
 }
 
-FERRY_OPERATOR(FusedMatMul, {.domain = kInternalDomain, .compute = ComputeFusedMatMul, .infer = InferFusedMatMul});
+FERRY_OPERATOR_IN(internal, FusedMatMul, {.compute = ComputeFusedMatMul, .infer = InferFusedMatMul});
 
 }  // namespace ferry

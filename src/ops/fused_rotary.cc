@@ -59,6 +59,6 @@ void InferFusedRotary(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(FusedRotary, {.domain = kInternalDomain, .compute = ComputeFusedRotary, .infer = InferFusedRotary});
+FERRY_OPERATOR_IN(internal, FusedRotary, {.compute = ComputeFusedRotary, .infer = InferFusedRotary});
 
 }  // namespace ferry

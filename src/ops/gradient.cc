@@ -12,6 +12,6 @@ static void InferGradient(InferContext& context) {
   for (size_t i = 0; i < context.output_count(); ++i) context.SetOutput(i, context.InputType(i));
 }
 
-FERRY_OPERATOR(Gradient, {.domain = kTrainingDomain, .compute = RefuseGradient, .infer = InferGradient});
+FERRY_OPERATOR_IN(training, Gradient, {.compute = RefuseGradient, .infer = InferGradient});
 
 }  // namespace ferry

@@ -34,7 +34,6 @@ void ComputeImageAffine(OpContext& context, const RowLayout& rows) {
 
 static void Affine(OpContext& context) { ComputeImageAffine(context, {}); }
 
-FERRY_OPERATOR(ImageAffine,
-               {.domain = kInternalDomain, .compute = Affine, .infer = InferSameAsInput, .in_place = kInput0});
+FERRY_OPERATOR_IN(internal, ImageAffine, {.compute = Affine, .infer = InferSameAsInput, .in_place = kInput0});
 
 }  // namespace ferry

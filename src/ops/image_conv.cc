@@ -76,9 +76,7 @@ void ComputeImageConv(OpContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(ImageConv, {.domain = kInternalDomain,
-                           .compute = ComputeImageConv,
-                           .infer = InferFloatImageConv,
-                           .in_place = 1u << 3});  // the residual
+FERRY_OPERATOR_IN(internal, ImageConv,
+                  {.compute = ComputeImageConv, .infer = InferFloatImageConv, .in_place = 1u << 3});  // the residual
 
 }  // namespace ferry

@@ -69,7 +69,7 @@ void ComputeImageConvTranspose(OpContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(ImageConvTranspose,
-               {.domain = kInternalDomain, .compute = ComputeImageConvTranspose, .infer = InferImageConvTranspose});
+FERRY_OPERATOR_IN(internal, ImageConvTranspose,
+                  {.compute = ComputeImageConvTranspose, .infer = InferImageConvTranspose});
 
 }  // namespace ferry

@@ -131,8 +131,8 @@ void InferImageMean(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(ImageMaxPool, {.domain = kInternalDomain, .compute = MaxPool, .infer = InferImagePool});
-FERRY_OPERATOR(ImageAveragePool, {.domain = kInternalDomain, .compute = AveragePool, .infer = InferImagePool});
-FERRY_OPERATOR(ImageMean, {.domain = kInternalDomain, .compute = ComputeImageMean, .infer = InferImageMean});
+FERRY_OPERATOR_IN(internal, ImageMaxPool, {.compute = MaxPool, .infer = InferImagePool});
+FERRY_OPERATOR_IN(internal, ImageAveragePool, {.compute = AveragePool, .infer = InferImagePool});
+FERRY_OPERATOR_IN(internal, ImageMean, {.compute = ComputeImageMean, .infer = InferImageMean});
 
 }  // namespace ferry

@@ -81,6 +81,6 @@ void InferImageShuffle(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(ImageShuffle, {.domain = kInternalDomain, .compute = ComputeImageShuffle, .infer = InferImageShuffle});
+FERRY_OPERATOR_IN(internal, ImageShuffle, {.compute = ComputeImageShuffle, .infer = InferImageShuffle});
 
 }  // namespace ferry

@@ -46,7 +46,6 @@ void ComputeImputer(OpContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Imputer,
-               {.domain = kMlDomain, .compute = ComputeImputer, .infer = InferSameAsInput, .in_place = kInput0});
+FERRY_OPERATOR_IN(ml, Imputer, {.compute = ComputeImputer, .infer = InferSameAsInput, .in_place = kInput0});
 
 }  // namespace ferry

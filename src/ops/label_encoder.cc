@@ -124,6 +124,6 @@ void InferLabelEncoder(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(LabelEncoder, {.domain = kMlDomain, .compute = ComputeLabelEncoder, .infer = InferLabelEncoder});
+FERRY_OPERATOR_IN(ml, LabelEncoder, {.compute = ComputeLabelEncoder, .infer = InferLabelEncoder});
 
 }  // namespace ferry

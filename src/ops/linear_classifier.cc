@@ -50,7 +50,6 @@ void InferLinearClassifier(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(LinearClassifier,
-               {.domain = kMlDomain, .compute = ComputeLinearClassifier, .infer = InferLinearClassifier});
+FERRY_OPERATOR_IN(ml, LinearClassifier, {.compute = ComputeLinearClassifier, .infer = InferLinearClassifier});
 
 }  // namespace ferry

@@ -24,7 +24,6 @@ static void InferLinearRegressor(InferContext& context) {
   context.SetOutput(0, DType::kFloat, {InferRows(context), context.node().Int("targets", 1)});
 }
 
-FERRY_OPERATOR(LinearRegressor,
-               {.domain = kMlDomain, .compute = ComputeLinearRegressor, .infer = InferLinearRegressor});
+FERRY_OPERATOR_IN(ml, LinearRegressor, {.compute = ComputeLinearRegressor, .infer = InferLinearRegressor});
 
 }  // namespace ferry

@@ -40,6 +40,6 @@ void InferNormalizer(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Normalizer, {.domain = kMlDomain, .compute = ComputeNormalizer, .infer = InferNormalizer});
+FERRY_OPERATOR_IN(ml, Normalizer, {.compute = ComputeNormalizer, .infer = InferNormalizer});
 
 }  // namespace ferry

@@ -75,6 +75,6 @@ void InferOneHotEncoder(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(OneHotEncoder, {.domain = kMlDomain, .compute = ComputeOneHotEncoder, .infer = InferOneHotEncoder});
+FERRY_OPERATOR_IN(ml, OneHotEncoder, {.compute = ComputeOneHotEncoder, .infer = InferOneHotEncoder});
 
 }  // namespace ferry

@@ -3,7 +3,8 @@
 //   static void ComputeRelu(OpContext& context) { … }
 //   FERRY_OPERATOR(Relu, {.compute = ComputeRelu, .infer = InferSameAsInput, .in_place = kInput0});
 //
-// CMake collects the FERRY_OPERATOR lines of src/ops/ into one table: adding an operator is adding a file.
+// FERRY_OPERATOR_IN(ml, Scaler, …) adds one of another domain. CMake collects these lines of src/ops/ and the folders
+// in it into one table: adding an operator is adding a file.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +21,26 @@ inline constexpr uint32_t kInput0 = 1, kInput1 = 2, kInput2 = 4;
 inline constexpr std::string_view kMlDomain = "ai.onnx.ml";
 inline constexpr std::string_view kPreviewDomain = "ai.onnx.preview";
 inline constexpr std::string_view kTrainingDomain = "ai.onnx.preview.training";
+inline constexpr std::string_view kMicrosoftDomain = "com.microsoft";
+// Operators that only passes make: one step where the standard writes several. Never written to a file.
+inline constexpr std::string_view kInternalDomain = "ferry";
+
+// What FERRY_OPERATOR_IN calls them.
+namespace operator_domains {
+inline constexpr std::string_view onnx = "", ml = kMlDomain, preview = kPreviewDomain, training = kTrainingDomain,
+                                  microsoft = kMicrosoftDomain, internal = kInternalDomain;
+}
+
+// Whether output 0 has at each position a function of what the inputs have there, after broadcasting.
+enum class Elementwise : uint8_t {
+  kNo,
+  kOfOne,  // of input 0's element alone; further inputs are parameters of one element (the bounds of Clip)
+  kOfSeveral,
+};
 
 // The kernel and the inference rule give the newest meaning of the operator; onnx/upgrade turns older nodes into it.
 struct Operator {
-  std::string_view name = {};    // filled in by FERRY_OPERATOR
-  std::string_view domain = "";  // "" is ai.onnx
+  std::string_view name = {}, domain = {};  // filled in by FERRY_OPERATOR; "" is ai.onnx
   void (*compute)(OpContext&) = nullptr;
   void (*infer)(InferContext&) = nullptr;
 
@@ -33,14 +49,20 @@ struct Operator {
   bool is_view = false;         // output 0 is input 0's elements under another shape: nothing is copied
   bool is_random = false;       // may give another answer each time: never folded, never shared
   bool has_subgraphs = false;   // bodies are run through OpContext::subgraph
+  Elementwise elementwise = Elementwise::kNo;
+  bool moves_elements =
+      false;               // every element of output 0 is one of input 0's as it was: any type of that width will do
+  bool per_image = false;  // treats every index of axis 0 by itself and keeps that axis
 };
 
-#define FERRY_OPERATOR(NAME, ...)        \
-  extern const Operator operator_##NAME; \
-  const Operator operator_##NAME = [] {  \
-    Operator made __VA_ARGS__;           \
-    made.name = #NAME;                   \
-    return made;                         \
+#define FERRY_OPERATOR(NAME, ...) FERRY_OPERATOR_IN(onnx, NAME, __VA_ARGS__)
+#define FERRY_OPERATOR_IN(DOMAIN, NAME, ...)        \
+  extern const Operator operator_##DOMAIN##_##NAME; \
+  const Operator operator_##DOMAIN##_##NAME = [] {  \
+    Operator made __VA_ARGS__;                      \
+    made.name = #NAME;                              \
+    made.domain = operator_domains::DOMAIN;         \
+    return made;                                    \
   }()
 
 // Null when there is no such operator. "ai.onnx" is the same domain as "".

@@ -103,8 +103,8 @@ void InferStep(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Adagrad, {.domain = kTrainingDomain, .compute = ComputeAdagrad, .infer = InferStep<1>});
-FERRY_OPERATOR(Adam, {.domain = kTrainingDomain, .compute = ComputeAdam, .infer = InferStep<2>});
-FERRY_OPERATOR(Momentum, {.domain = kTrainingDomain, .compute = ComputeMomentum, .infer = InferStep<1>});
+FERRY_OPERATOR_IN(training, Adagrad, {.compute = ComputeAdagrad, .infer = InferStep<1>});
+FERRY_OPERATOR_IN(training, Adam, {.compute = ComputeAdam, .infer = InferStep<2>});
+FERRY_OPERATOR_IN(training, Momentum, {.compute = ComputeMomentum, .infer = InferStep<1>});
 
 }  // namespace ferry

@@ -88,9 +88,8 @@ void ComputeQuantizedImageConv(OpContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(QuantizedConv,
-               {.domain = kInternalDomain, .compute = ComputeQuantizedConv, .infer = InferQuantizedConv});
-FERRY_OPERATOR(QuantizedImageConv,
-               {.domain = kInternalDomain, .compute = ComputeQuantizedImageConv, .infer = InferQuantizedImageConv});
+FERRY_OPERATOR_IN(internal, QuantizedConv, {.compute = ComputeQuantizedConv, .infer = InferQuantizedConv});
+FERRY_OPERATOR_IN(internal, QuantizedImageConv,
+                  {.compute = ComputeQuantizedImageConv, .infer = InferQuantizedImageConv});
 
 }  // namespace ferry

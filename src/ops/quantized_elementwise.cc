@@ -114,15 +114,10 @@ void InferQuantizedMean(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(QuantizedAdd, {.domain = kInternalDomain,
-                              .compute = ComputeQuantizedAdd,
-                              .infer = InferQuantizedAdd,
-                              .in_place = kInput0 | kInput1});
-FERRY_OPERATOR(QuantizedLookup, {.domain = kInternalDomain,
-                                 .compute = ComputeQuantizedLookup,
-                                 .infer = InferQuantizedLookup,
-                                 .in_place = kInput0});
-FERRY_OPERATOR(QuantizedMean,
-               {.domain = kInternalDomain, .compute = ComputeQuantizedMean, .infer = InferQuantizedMean});
+FERRY_OPERATOR_IN(internal, QuantizedAdd,
+                  {.compute = ComputeQuantizedAdd, .infer = InferQuantizedAdd, .in_place = kInput0 | kInput1});
+FERRY_OPERATOR_IN(internal, QuantizedLookup,
+                  {.compute = ComputeQuantizedLookup, .infer = InferQuantizedLookup, .in_place = kInput0});
+FERRY_OPERATOR_IN(internal, QuantizedMean, {.compute = ComputeQuantizedMean, .infer = InferQuantizedMean});
 
 }  // namespace ferry

@@ -46,7 +46,6 @@ void InferQuantizedMatMul(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(QuantizedMatMul,
-               {.domain = kInternalDomain, .compute = ComputeQuantizedMatMul, .infer = InferQuantizedMatMul});
+FERRY_OPERATOR_IN(internal, QuantizedMatMul, {.compute = ComputeQuantizedMatMul, .infer = InferQuantizedMatMul});
 
 }  // namespace ferry

@@ -35,6 +35,6 @@ void InferScaler(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Scaler, {.domain = kMlDomain, .compute = ComputeScaler, .infer = InferScaler});
+FERRY_OPERATOR_IN(ml, Scaler, {.compute = ComputeScaler, .infer = InferScaler});
 
 }  // namespace ferry

@@ -193,6 +193,6 @@ void InferSvmClassifier(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(SVMClassifier, {.domain = kMlDomain, .compute = ComputeSvmClassifier, .infer = InferSvmClassifier});
+FERRY_OPERATOR_IN(ml, SVMClassifier, {.compute = ComputeSvmClassifier, .infer = InferSvmClassifier});
 
 }  // namespace ferry

@@ -61,6 +61,6 @@ void InferSvmRegressor(InferContext& context) { context.SetOutput(0, DType::kFlo
 
 }  // namespace
 
-FERRY_OPERATOR(SVMRegressor, {.domain = kMlDomain, .compute = ComputeSvmRegressor, .infer = InferSvmRegressor});
+FERRY_OPERATOR_IN(ml, SVMRegressor, {.compute = ComputeSvmRegressor, .infer = InferSvmRegressor});
 
 }  // namespace ferry

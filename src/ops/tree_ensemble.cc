@@ -130,6 +130,6 @@ void InferTreeEnsemble(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(TreeEnsemble, {.domain = kMlDomain, .compute = ComputeTreeEnsemble, .infer = InferTreeEnsemble});
+FERRY_OPERATOR_IN(ml, TreeEnsemble, {.compute = ComputeTreeEnsemble, .infer = InferTreeEnsemble});
 
 }  // namespace ferry

@@ -80,7 +80,7 @@ void InferTreeEnsembleClassifier(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(TreeEnsembleClassifier,
-               {.domain = kMlDomain, .compute = ComputeTreeEnsembleClassifier, .infer = InferTreeEnsembleClassifier});
+FERRY_OPERATOR_IN(ml, TreeEnsembleClassifier,
+                  {.compute = ComputeTreeEnsembleClassifier, .infer = InferTreeEnsembleClassifier});
 
 }  // namespace ferry

@@ -38,7 +38,7 @@ void InferTreeEnsembleRegressor(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(TreeEnsembleRegressor,
-               {.domain = kMlDomain, .compute = ComputeTreeEnsembleRegressor, .infer = InferTreeEnsembleRegressor});
+FERRY_OPERATOR_IN(ml, TreeEnsembleRegressor,
+                  {.compute = ComputeTreeEnsembleRegressor, .infer = InferTreeEnsembleRegressor});
 
 }  // namespace ferry

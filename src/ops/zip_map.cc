@@ -23,6 +23,6 @@ static void InferZipMap(InferContext& context) {
   context.SetOutput(0, Type::SequenceOf(Type::MapOf(key, Type::Tensor(DType::kFloat, {}))));
 }
 
-FERRY_OPERATOR(ZipMap, {.domain = kMlDomain, .compute = ComputeZipMap, .infer = InferZipMap});
+FERRY_OPERATOR_IN(ml, ZipMap, {.compute = ComputeZipMap, .infer = InferZipMap});
 
 }  // namespace ferry

@@ -1,20 +1,14 @@
 #include "tensor/tensor.h"
 
-#include <cstdlib>
 #include <cstring>
 
 namespace ferry {
 
-std::shared_ptr<Buffer> Buffer::Allocate(size_t bytes) {
+std::shared_ptr<Buffer> Buffer::Allocate(size_t bytes, MemorySpace& space) {
   std::shared_ptr<Buffer> buffer(new Buffer);
-  constexpr size_t kLargest = size_t{1} << 46;
-  size_t rounded = (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
-  if (bytes > kLargest) Fail(ErrorCode::kLimit, "a tensor of ", bytes, " bytes is larger than any machine's memory");
-  if (rounded > 0) {
-    buffer->data_ = static_cast<std::byte*>(std::aligned_alloc(kTensorAlignment, rounded));
-    if (!buffer->data_) Fail(ErrorCode::kLimit, "no memory for a tensor of ", bytes, " bytes");
-  }
+  buffer->data_ = space.Allocate(bytes);
   buffer->bytes_ = bytes;
+  buffer->space_ = &space;
   buffer->owned_ = true;
   return buffer;
 }
@@ -25,23 +19,25 @@ std::shared_ptr<Buffer> Buffer::Strings(size_t count) {
   return buffer;
 }
 
-std::shared_ptr<Buffer> Buffer::Borrow(const void* data, size_t bytes, std::shared_ptr<const void> keep_alive) {
+std::shared_ptr<Buffer> Buffer::Borrow(const void* data, size_t bytes, std::shared_ptr<const void> keep_alive,
+                                       MemorySpace& space) {
   std::shared_ptr<Buffer> buffer(new Buffer);
   buffer->data_ = static_cast<std::byte*>(const_cast<void*>(data));
   buffer->bytes_ = bytes;
+  buffer->space_ = &space;
   buffer->is_borrowed_ = true;
   buffer->keep_alive_ = std::move(keep_alive);
   return buffer;
 }
 
-std::shared_ptr<Buffer> Buffer::Arena(void* data, size_t bytes) {
-  std::shared_ptr<Buffer> buffer = Borrow(data, bytes, nullptr);
+std::shared_ptr<Buffer> Buffer::Arena(void* data, size_t bytes, MemorySpace& space) {
+  std::shared_ptr<Buffer> buffer = Borrow(data, bytes, nullptr, space);
   buffer->is_arena_ = true;
   return buffer;
 }
 
 Buffer::~Buffer() {
-  if (owned_) std::free(data_);
+  if (owned_) space_->Free(data_, bytes_);
 }
 
 size_t StorageBytes(DType type, int64_t count) {
@@ -56,13 +52,17 @@ size_t StorageBytes(DType type, int64_t count) {
   return bytes;
 }
 
-Tensor::Tensor(DType type, Shape shape)
-    : dtype_(type), shape_(std::move(shape)), size_(shape_.ElementCount()), bytes_(StorageBytes(type, size_)) {
+Tensor::Tensor(DType type, Shape shape, MemorySpace& space)
+    : dtype_(type),
+      host_dtype_(&space == &HostMemory() || type == DType::kString ? type : kElsewhere),
+      shape_(std::move(shape)),
+      size_(shape_.ElementCount()),
+      bytes_(StorageBytes(type, size_)) {
   if (type == DType::kString) {
     Require(size_ <= (int64_t{1} << 32), "a tensor of ", size_, " strings is too large");
     buffer_ = Buffer::Strings(static_cast<size_t>(size_));
   } else {
-    buffer_ = Buffer::Allocate(bytes_);
+    buffer_ = Buffer::Allocate(bytes_, space);
     data_ = buffer_->data();
   }
 }
@@ -78,6 +78,7 @@ void Tensor::Rebind(std::shared_ptr<Buffer> buffer, size_t byte_offset) {
           shape_);
   buffer_ = std::move(buffer);
   data_ = buffer_->data() + byte_offset;
+  host_dtype_ = &buffer_->space() == &HostMemory() ? dtype_ : kElsewhere;
 }
 
 Tensor Tensor::Zeros(DType type, Shape shape) {
@@ -102,6 +103,7 @@ Tensor Tensor::ViewedAs(DType type) const {
   Require(BitWidth(type) == BitWidth(dtype_) && BitWidth(type) > 0, dtype_, " cannot be seen as ", type);
   Tensor t = *this;
   t.dtype_ = type;
+  t.host_dtype_ = on_host() ? type : kElsewhere;
   return t;
 }
 
@@ -123,12 +125,27 @@ Tensor Tensor::Rows(int64_t begin, int64_t count) const {
 
 Tensor Tensor::Clone() const {
   if (!defined()) return {};
-  Tensor t(dtype_, shape_);
+  Tensor t(dtype_, shape_, space());
   if (dtype_ == DType::kString) {
     const std::string* from = StringData();
     std::copy(from, from + size_, t.MutableData<std::string>());
   } else if (bytes_ > 0) {
-    std::memcpy(t.data_, data_, bytes_);
+    space().CopyInside(t.data_, data_, bytes_);
+  }
+  return t;
+}
+
+Tensor Tensor::In(MemorySpace& to) const {
+  MemorySpace& from = space();
+  if (&from == &to || !defined() || dtype_ == DType::kString) return *this;
+  Tensor t(dtype_, shape_, to);
+  if (bytes_ == 0) return t;
+  if (&from == &HostMemory()) {
+    to.CopyFromHost(t.data_, data_, bytes_);
+  } else if (&to == &HostMemory()) {
+    from.CopyToHost(t.data_, data_, bytes_);
+  } else {
+    to.CopyFromHost(t.data_, In(HostMemory()).data_, bytes_);
   }
   return t;
 }
@@ -136,7 +153,13 @@ Tensor Tensor::Clone() const {
 const std::string* Tensor::StringData() const { return buffer_->strings().data() + string_offset_; }
 
 void Tensor::TypeMismatch(DType asked) const {
+  if (!on_host()) FailElsewhere();
   Fail(ErrorCode::kInvalidArgument, "expected a tensor of ", asked, ", got ", dtype_);
+}
+
+void Tensor::FailElsewhere() const {
+  Fail(ErrorCode::kInternal, "a tensor of ", dtype_, " ", shape_, " lies in the memory of '", space().name(),
+       "', which the host cannot read: it has to be copied first");
 }
 
 namespace {

@@ -9,23 +9,29 @@
 
 #include "base/error.h"
 #include "tensor/dtype.h"
+#include "tensor/memory_space.h"
 #include "tensor/shape.h"
 
 namespace ferry {
 
 inline constexpr size_t kTensorAlignment = 64;
 
+class MemoryAccount;  // base/memory_account.h
+
 // Storage that outlives its tensors: memory of our own, a mapped file, a caller's array, a run's arena.
 class Buffer {
  public:
-  static std::shared_ptr<Buffer> Allocate(size_t bytes);  // uninitialised, 64-byte aligned; throws kLimit
+  // Uninitialised, 64-byte aligned on the host; throws kLimit.
+  static std::shared_ptr<Buffer> Allocate(size_t bytes, MemorySpace& space = HostMemory());
   static std::shared_ptr<Buffer> Strings(size_t count);
   // Memory that someone else owns; keep_alive may be null when the caller vouches for it.
-  static std::shared_ptr<Buffer> Borrow(const void* data, size_t bytes, std::shared_ptr<const void> keep_alive);
+  static std::shared_ptr<Buffer> Borrow(const void* data, size_t bytes, std::shared_ptr<const void> keep_alive,
+                                        MemorySpace& space = HostMemory());
   // Memory that is used again for other values later in the same run (see Tensor::Persistent).
-  static std::shared_ptr<Buffer> Arena(void* data, size_t bytes);
+  static std::shared_ptr<Buffer> Arena(void* data, size_t bytes, MemorySpace& space = HostMemory());
 
-  std::byte* data() { return data_; }
+  std::byte* data() { return data_; }  // an address of its space
+  MemorySpace& space() const { return *space_; }
   size_t bytes() const { return bytes_; }
   std::vector<std::string>& strings() { return strings_; }
   bool is_arena() const { return is_arena_; }
@@ -36,10 +42,12 @@ class Buffer {
   Buffer() = default;
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
+  MemorySpace* space_ = &HostMemory();
   bool owned_ = false;
   bool is_arena_ = false;
   bool is_borrowed_ = false;
   std::shared_ptr<const void> keep_alive_;
+  std::shared_ptr<MemoryAccount> account_;
   std::vector<std::string> strings_;
 };
 
@@ -49,7 +57,8 @@ size_t StorageBytes(DType type, int64_t count);
 class Tensor {
  public:
   Tensor() = default;
-  Tensor(DType type, Shape shape);  // allocates; elements are uninitialised (strings are empty)
+  // Allocates; elements are uninitialised (strings are empty, and on the host).
+  Tensor(DType type, Shape shape, MemorySpace& space = HostMemory());
   Tensor(DType type, Shape shape, std::shared_ptr<Buffer> buffer, size_t byte_offset = 0);
 
   static Tensor Zeros(DType type, Shape shape);
@@ -70,7 +79,7 @@ class Tensor {
   size_t bytes() const { return bytes_; }
   bool defined() const { return dtype_ != DType::kUndefined; }
 
-  // Typed access; the type must be the one stored.
+  // Typed access on the host; the type must be the one stored. Memory of another space is an error.
   template <class T>
   const T* Data() const {
     CheckType(kDTypeOf<T>);
@@ -87,8 +96,14 @@ class Tensor {
   std::span<const T> Span() const {
     return {Data<T>(), static_cast<size_t>(size_)};
   }
-  const std::byte* raw() const { return data_; }  // null for strings
-  std::byte* mutable_raw() { return data_; }
+  const std::byte* raw() const { return HostAddress(); }  // null for strings
+  std::byte* mutable_raw() { return HostAddress(); }
+
+  bool on_host() const { return host_dtype_ == dtype_; }
+  MemorySpace& space() const { return buffer_ ? buffer_->space() : HostMemory(); }
+  std::byte* address() const { return data_; }  // in its space
+  // This tensor where it lies there already, else a copy.
+  Tensor In(MemorySpace& space) const;
 
   // Views: the same storage under another shape, another type of the same width, or fewer rows of axis 0.
   Tensor Reshaped(Shape shape) const;
@@ -110,13 +125,22 @@ class Tensor {
 
  private:
   void CheckType(DType asked) const {
-    if (asked != dtype_) [[unlikely]]
+    if (asked != host_dtype_) [[unlikely]]
       TypeMismatch(asked);
   }
   [[noreturn]] void TypeMismatch(DType asked) const;
+  std::byte* HostAddress() const {
+    if (!on_host()) [[unlikely]]
+      FailElsewhere();
+    return data_;
+  }
+  [[noreturn]] void FailElsewhere() const;
   const std::string* StringData() const;
 
+  static constexpr DType kElsewhere = static_cast<DType>(0xff);
+
   DType dtype_ = DType::kUndefined;
+  DType host_dtype_ = DType::kUndefined;  // kElsewhere where the host cannot read: typed access needs one comparison
   Shape shape_;
   int64_t size_ = 0;
   size_t bytes_ = 0;

@@ -5,10 +5,9 @@
 
 #include "graph/model.h"
 #include "kernels/activation.h"
+#include "ops/operator.h"
 
 namespace ferry {
-
-inline constexpr std::string_view kInternalDomain = "ferry";
 
 // The activation a fused node carries in its attributes "activation", "alpha" and "beta".
 Activation ActivationOf(const Node& node);

@@ -6,14 +6,16 @@
 #include "base/pages.h"
 #include "engine/profile.h"
 #include "ops/evaluate.h"
+#include "tensor/copy.h"
 
 namespace ferry {
 namespace {
 
 class BodyRunner final : public Subgraph {
  public:
-  BodyRunner(const Body& body, const Graph& graph, const Frame& outer, const RunServices& services, Profile* profile)
-      : body_(body), graph_(graph), outer_(outer), services_(services), profile_(profile) {}
+  BodyRunner(const BodyPlan& body, const Program& program, const Graph& graph, const Frame& outer,
+             const RunServices& services, Profile* profile)
+      : body_(body), program_(program), graph_(graph), outer_(outer), services_(services), profile_(profile) {}
 
   size_t input_count() const override { return graph_.inputs.size(); }
   size_t output_count() const override { return graph_.outputs.size(); }
@@ -24,11 +26,12 @@ class BodyRunner final : public Subgraph {
     std::vector<Value> all(inputs.begin(), inputs.end());
     all.resize(graph_.inputs.size());
     for (int slot : body_.captured_slots) all.push_back(outer_.values[static_cast<size_t>(slot)]);
-    return body_.program->Run(all, services_, {.profile = profile_});
+    return program_.Run(all, services_, {.profile = profile_});
   }
 
  private:
-  const Body& body_;
+  const BodyPlan& body_;
+  const Program& program_;
   const Graph& graph_;
   const Frame& outer_;
   const RunServices& services_;
@@ -45,7 +48,9 @@ bool Overlaps(const Tensor& place, std::span<const Value> inputs) {
   for (const Value& input : inputs) {
     if (!input.is_tensor()) continue;
     const Tensor& tensor = input.tensor();
-    if (tensor.raw() < place.raw() + place.bytes() && place.raw() < tensor.raw() + tensor.bytes()) return true;
+    if (&tensor.space() == &place.space() && tensor.address() < place.address() + place.bytes() &&
+        place.address() < tensor.address() + tensor.bytes())
+      return true;
   }
   return false;
 }
@@ -56,6 +61,11 @@ Value RowsTogether(const Tensor& tensor, int64_t stride) {
   const size_t step = width / static_cast<size_t>(dense.shape().back()) * static_cast<size_t>(stride);
   for (size_t i = 0; i < rows; ++i) std::memcpy(dense.mutable_raw() + i * width, tensor.raw() + i * step, width);
   return dense;
+}
+
+// A value of the arena as the plan has it.
+Tensor PlannedTensor(const Slot& slot, const Frame& frame) {
+  return Tensor(slot.dtype, *slot.shape, frame.arenas[slot.arena].view, slot.offset);
 }
 
 // Memory for a result. What the caller has let go of is used again: new pages take longer than filling them.
@@ -72,22 +82,38 @@ Tensor MakeResult(const Slot& slot, std::shared_ptr<Buffer>& given) {
 
 }  // namespace
 
+Program::Program(std::shared_ptr<const Plan> plan, std::vector<StepKernels> kernels) : plan_(std::move(plan)) {
+  for (size_t i = 0; i < plan_->steps.size(); ++i) {
+    const StepPlan& step = plan_->steps[i];
+    Runner& runner = runners_.emplace_back();
+    runner.kernel = std::move(kernels[i].kernel);
+    if (!runner.kernel && !step.chain)
+      Fail(ErrorCode::kInternal, Describe(*step.node), ": it was planned for another place and cannot run here");
+    if (runner.kernel) runner.kernel->SetRows(step.rows);
+    for (size_t j = 0; j < step.bodies.size(); ++j)
+      runner.bodies.push_back(std::make_unique<Program>(step.bodies[j].plan, std::move(kernels[i].bodies[j])));
+    if (step.chain) runner.chain = std::make_unique<Program>(step.chain, std::move(kernels[i].chain));
+  }
+}
+
 std::unique_ptr<Frame> Program::MakeFrame() const {
   auto frame = std::make_unique<Frame>();
-  frame->values.resize(slots_.size());
-  frame->given.resize(result_slots_.size());
-  frame->arena = Buffer::Allocate(arena_bytes_);
-  TakePages(frame->arena->data(), arena_bytes_);
-  frame->arena_view = Buffer::Arena(frame->arena->data(), arena_bytes_);
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    const Slot& slot = slots_[i];
+  frame->values.resize(plan_->slots.size());
+  frame->given.resize(plan_->results.size());
+  for (const ArenaPlan& arena : plan_->arenas) {
+    std::shared_ptr<Buffer> memory = Buffer::Allocate(arena.bytes, *arena.space);
+    if (arena.space == &HostMemory()) TakePages(memory->data(), arena.bytes);
+    frame->arenas.push_back({memory, Buffer::Arena(memory->data(), arena.bytes, *arena.space)});
+  }
+  for (size_t i = 0; i < plan_->slots.size(); ++i) {
+    const Slot& slot = plan_->slots[i];
     if (slot.place == Slot::Place::kConstant)
       frame->values[i] = slot.constant;
     else if (slot.place == Slot::Place::kArena)
-      frame->values[i] = Tensor(slot.dtype, *slot.shape, frame->arena_view, slot.offset);
+      frame->values[i] = PlannedTensor(slot, *frame);
   }
   auto value_at = [&](int slot) { return slot < 0 ? nullptr : &frame->values[static_cast<size_t>(slot)]; };
-  for (const Step& step : steps_) {
+  for (const StepPlan& step : plan_->steps) {
     auto& inputs = frame->inputs.emplace_back();
     auto& outputs = frame->outputs.emplace_back();
     for (int slot : step.inputs) inputs.push_back(value_at(slot));
@@ -122,36 +148,40 @@ void Program::GiveBack(std::unique_ptr<Frame> frame) const {
 }
 
 void Program::BindInputs(Frame& frame, std::span<const Value> inputs) const {
-  for (size_t i = 0; i < inputs.size() && i < input_slots_.size(); ++i)
-    if (input_slots_[i] >= 0) frame.values[static_cast<size_t>(input_slots_[i])] = inputs[i];
+  for (size_t i = 0; i < inputs.size() && i < plan_->inputs.size(); ++i)
+    if (plan_->inputs[i] >= 0) frame.values[static_cast<size_t>(plan_->inputs[i])] = inputs[i];
 }
 
 std::vector<Tensor> Program::BindResults(Frame& frame, std::span<const Value> inputs, const PlaceResult* place) const {
-  std::vector<Tensor> placed(place ? result_slots_.size() : 0);
-  for (size_t i = 0; i < result_slots_.size(); ++i) {
-    const Slot& slot = slots_[static_cast<size_t>(result_slots_[i])];
+  std::vector<Tensor> placed(place ? plan_->results.size() : 0);
+  for (size_t i = 0; i < plan_->results.size(); ++i) {
+    const Slot& slot = plan_->slots[static_cast<size_t>(plan_->results[i])];
     if (slot.place != Slot::Place::kResult || !slot.shape) continue;
     if (place && slot.dtype != DType::kString) placed[i] = (*place)(i, slot.dtype, *slot.shape);
     // Memory that an input lies in is written only when nobody reads the input any more.
     bool usable = place && placed[i].defined() && !Overlaps(placed[i], inputs);
-    frame.values[static_cast<size_t>(result_slots_[i])] = usable ? placed[i] : MakeResult(slot, frame.given[i]);
+    frame.values[static_cast<size_t>(plan_->results[i])] = usable ? placed[i] : MakeResult(slot, frame.given[i]);
   }
   return placed;
 }
 
-void Program::Show(const Step& step, const Frame& frame, const RunExtras& extras) const {
-  if (!extras.watch) return;
+void Program::Show(const StepPlan& step, const Frame& frame, const RunExtras& extras) const {
+  if (!extras.watch || step.is_copy) return;
   for (int index : step.outputs) {
     if (index < 0) continue;
-    const Slot& slot = slots_[static_cast<size_t>(index)];
+    const Slot& slot = plan_->slots[static_cast<size_t>(index)];
     const Value& value = frame.values[static_cast<size_t>(index)];
     const bool apart = slot.row_stride > 0 && value.is_tensor() && value.tensor().shape() == *slot.shape;
-    (*extras.watch)(slot.name, apart ? RowsTogether(value.tensor(), slot.row_stride) : value);
+    if (value.is_tensor() && !value.tensor().on_host())
+      (*extras.watch)(slot.name, value.tensor().In(HostMemory()));
+    else
+      (*extras.watch)(slot.name, apart ? RowsTogether(value.tensor(), slot.row_stride) : value);
   }
 }
 
 void Program::RunStep(size_t index, Frame& frame, const RunServices& services, const RunExtras& extras) const {
-  const Step& step = steps_[index];
+  const StepPlan& step = plan_->steps[index];
+  const Runner& runner = runners_[index];
   Profile* const profile = extras.profile;
   if (step.chain) {
     RunChain(index, frame, services, profile);
@@ -163,13 +193,15 @@ void Program::RunStep(size_t index, Frame& frame, const RunServices& services, c
     runners.reserve(step.bodies.size());
     for (const Attribute& attribute : step.node->attributes)
       if (auto* graph = std::get_if<std::shared_ptr<Graph>>(&attribute.held))
-        runners.emplace_back(step.bodies[runners.size()], **graph, frame, services, profile);
-    for (BodyRunner& runner : runners) bodies.push_back(&runner);
+        runners.emplace_back(step.bodies[runners.size()], *runner.bodies[runners.size()], **graph, frame, services,
+                             profile);
+    for (BodyRunner& body : runners) bodies.push_back(&body);
   }
-  OpContext context(*step.node, frame.inputs[index], frame.outputs[index], services, bodies, step.state.get());
+  OpContext context(*step.node, frame.inputs[index], frame.outputs[index], services, bodies, runner.state.get(),
+                    *step.space);
   Profile::Clock::time_point begin = profile ? Profile::Clock::now() : Profile::Clock::time_point();
   try {
-    step.kernel->Run(context);
+    runner.kernel->Run(context);
   } catch (const Error& error) {
     FailAtNode(error, *step.node, frame.inputs[index]);
   } catch (const std::bad_alloc&) {
@@ -182,7 +214,7 @@ void Program::RunStep(size_t index, Frame& frame, const RunServices& services, c
 }
 
 void Program::RunChain(size_t index, Frame& frame, const RunServices& services, Profile* profile) const {
-  const Step& step = steps_[index];
+  const StepPlan& step = plan_->steps[index];
   const int64_t turns = frame.inputs[index][0]->tensor().dim(0) / step.chain_images;
   auto part = [&](const Value& value, int64_t turn) {
     return value.tensor().Rows(turn * step.chain_images, step.chain_images);
@@ -194,7 +226,7 @@ void Program::RunChain(size_t index, Frame& frame, const RunServices& services, 
       Tensor home = part(*frame.outputs[index][result], turn);
       return Tensor::Borrow(dtype, shape, home.raw(), home.buffer());
     };
-    step.chain->Run(inputs, inside, {profile, &place});
+    runners_[index].chain->Run(inputs, inside, {profile, &place});
   };
   // Threads with as many images each never wait for one another; else they share every loop.
   const bool shared_out = services.pool && turns % services.pool->threads() == 0;
@@ -211,21 +243,21 @@ void Program::RunChain(size_t index, Frame& frame, const RunServices& services, 
 
 // Kernels may answer with a tensor they were given instead of filling the place planned for it. Arena memory is used
 // again by other values, so such an answer is moved to where the plan, or at least its lifetime, says.
-void Program::KeepInPlace(const Step& step, Frame& frame) const {
+void Program::KeepInPlace(const StepPlan& step, Frame& frame) const {
   for (int index : step.outputs) {
     if (index < 0) continue;
-    const Slot& slot = slots_[static_cast<size_t>(index)];
+    const Slot& slot = plan_->slots[static_cast<size_t>(index)];
     Value& value = frame.values[static_cast<size_t>(index)];
     if (slot.place != Slot::Place::kArena) {
       bool may_outlive = !step.is_view && value.is_tensor() && value.tensor().buffer()->is_arena();
       if (may_outlive) value = value.Persistent();
       continue;
     }
-    std::byte* planned = frame.arena->data() + slot.offset;
-    if (value.is_tensor() && value.tensor().raw() == planned) continue;
+    const std::byte* planned = frame.arenas[slot.arena].memory->data() + slot.offset;
+    if (value.is_tensor() && value.tensor().address() == planned) continue;
     if (value.is_tensor() && value.tensor().dtype() == slot.dtype && value.tensor().shape() == *slot.shape) {
-      Tensor tensor(slot.dtype, *slot.shape, frame.arena_view, slot.offset);
-      if (tensor.bytes() > 0) std::memmove(planned, value.tensor().raw(), tensor.bytes());
+      Tensor tensor = PlannedTensor(slot, frame);
+      CopyBytes(value.tensor(), tensor);
       value = std::move(tensor);
     } else {
       value = value.Persistent();
@@ -236,9 +268,9 @@ void Program::KeepInPlace(const Step& step, Frame& frame) const {
 
 std::vector<Value> Program::CollectResults(Frame& frame, std::vector<Tensor> placed, const PlaceResult* place) const {
   std::vector<Value> results;
-  for (size_t i = 0; i < result_slots_.size(); ++i) {
-    const Slot& slot = slots_[static_cast<size_t>(result_slots_[i])];
-    const Value& value = frame.values[static_cast<size_t>(result_slots_[i])];
+  for (size_t i = 0; i < plan_->results.size(); ++i) {
+    const Slot& slot = plan_->slots[static_cast<size_t>(plan_->results[i])];
+    const Value& value = frame.values[static_cast<size_t>(plan_->results[i])];
     if (!value.present()) Fail(ErrorCode::kInternal, "output '", Printable(slot.name), "' was not made");
     if (place && value.is_tensor() && value.tensor().dtype() != DType::kString) {
       const Tensor& made = value.tensor();
@@ -246,7 +278,7 @@ std::vector<Value> Program::CollectResults(Frame& frame, std::vector<Tensor> pla
       bool fits = home.defined() && home.dtype() == made.dtype() && home.shape() == made.shape();
       if (!fits) home = (*place)(i, made.dtype(), made.shape());
       if (home.defined()) {
-        if (home.raw() != made.raw() && made.bytes() > 0) std::memmove(home.mutable_raw(), made.raw(), made.bytes());
+        if (home.address() != made.address() || &home.space() != &made.space()) CopyBytes(made, home);
         results.push_back(home);
         continue;
       }
@@ -264,15 +296,20 @@ std::vector<Value> Program::Run(std::span<const Value> inputs, const RunServices
   BindInputs(*frame, inputs);
   std::vector<Tensor> placed = BindResults(*frame, inputs, extras.place);
   // A frame whose run fails is thrown away with whatever is half-written in it.
-  for (size_t i = 0; i < steps_.size(); ++i) {
+  for (size_t i = 0; i < plan_->steps.size(); ++i) {
     if (services.cancelled && services.cancelled->load(std::memory_order_relaxed))
       Fail(ErrorCode::kCancelled, "the run was cancelled");
     RunStep(i, *frame, services, extras);
   }
   std::vector<Value> results = CollectResults(*frame, std::move(placed), extras.place);
-  for (int slot : per_run_slots_) frame->values[static_cast<size_t>(slot)] = Value();
+  for (int slot : plan_->per_run_slots) frame->values[static_cast<size_t>(slot)] = Value();
   if (frame->reusable) GiveBack(std::move(frame));
   return results;
+}
+
+std::unique_ptr<Program> BuildProgram(const PlanRequest& request) {
+  PlannedProgram planned = MakePlan(request);
+  return std::make_unique<Program>(std::move(planned.plan), std::move(planned.kernels));
 }
 
 }  // namespace ferry

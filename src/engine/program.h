@@ -1,4 +1,4 @@
-// What runs: an immutable list of steps with every value's place decided, made for one set of input shapes.
+// What runs on the host: a plan with its kernels, for one set of input shapes.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/provider.h"
+#include "engine/make_plan.h"
 #include "graph/model.h"
 
 namespace ferry {
@@ -33,47 +33,14 @@ struct RunExtras {
   const WatchValue* watch = nullptr;
 };
 
-// Where a value lives while a program runs.
-struct Slot {
-  enum class Place : uint8_t {
-    kConstant,  // a weight or a folded value: bound when the frame is made
-    kInput,     // given by the caller or captured from outside: bound at each run
-    kArena,     // at a fixed offset of the frame's arena
-    kResult,    // leaves the program: memory that no result of an earlier run has any more
-    kDynamic,   // size known only while running
-  };
-  std::string name;
-  Place place = Place::kDynamic;
-  DType dtype = DType::kUndefined;
-  std::optional<Shape> shape;  // kArena always; kResult when it is known beforehand
-  size_t offset = 0;           // kArena
-  int64_t row_stride = 0;      // kArena: elements between rows that are parts of longer ones; 0: they are not
-  Tensor constant;             // kConstant
-};
-
-struct Body {
-  std::unique_ptr<Program> program;
-  std::vector<int> captured_slots;  // of the outer program, in the order of the body's captured inputs
-};
-
-struct Step {
-  const Node* node = nullptr;
-  std::unique_ptr<Kernel> kernel;
-  std::vector<int> inputs;   // slots; -1 for an omitted input
-  std::vector<int> outputs;  // slots; -1 for an output nobody wants
-  std::vector<int> release;  // dynamic slots nobody reads after this step
-  std::vector<Body> bodies;  // in the order of the node's graph attributes
-  bool is_view = false;
-  std::unique_ptr<Program> chain;  // runs in the kernel's place, for some images of the batch at a time
-  int64_t chain_images = 0;
-  std::unique_ptr<KernelState> state = std::make_unique<KernelState>();
-};
-
 // The memory of one run in flight: values bound to their places. Made once, used again by later runs.
 struct Frame {
+  struct Arena {
+    std::shared_ptr<Buffer> memory;  // owns it
+    std::shared_ptr<Buffer> view;    // the same memory as tensors see it: not to be kept beyond the run
+  };
   std::vector<Value> values;                      // one per slot
-  std::shared_ptr<Buffer> arena;                  // owns the memory
-  std::shared_ptr<Buffer> arena_view;             // the same memory as tensors see it: not to be kept beyond the run
+  std::vector<Arena> arenas;                      // one per arena of the plan
   std::vector<std::vector<const Value*>> inputs;  // per step, pointing into `values`
   std::vector<std::vector<Value*>> outputs;
   std::vector<std::shared_ptr<Buffer>> given;  // large results of the run before, each the caller's until it lets go
@@ -82,7 +49,8 @@ struct Frame {
 
 class Program {
  public:
-  Program() = default;
+  // The kernels are those of the plan's steps.
+  Program(std::shared_ptr<const Plan> plan, std::vector<StepKernels> kernels);
   ~Program();
   // Inputs by position, those captured from outside last; results in the order they were asked for.
   std::vector<Value> Run(std::span<const Value> inputs, const RunServices& services,
@@ -91,12 +59,16 @@ class Program {
   // Holds the graph whose nodes the steps speak of, where nobody else does.
   void Keep(std::shared_ptr<const Graph> graph) { graph_ = std::move(graph); }
 
-  size_t arena_bytes() const { return arena_bytes_; }
-  const std::vector<Step>& steps() const { return steps_; }
-  const std::vector<Slot>& slots() const { return slots_; }
+  const Plan& plan() const { return *plan_; }
 
  private:
-  friend class ProgramBuilder;
+  // What a step needs beside its plan.
+  struct Runner {
+    std::unique_ptr<Kernel> kernel;
+    std::vector<std::unique_ptr<Program>> bodies;
+    std::unique_ptr<Program> chain;
+    std::unique_ptr<KernelState> state = std::make_unique<KernelState>();
+  };
 
   std::unique_ptr<Frame> MakeFrame() const;
   std::unique_ptr<Frame> TakeFrame() const;
@@ -106,21 +78,20 @@ class Program {
   std::vector<Tensor> BindResults(Frame& frame, std::span<const Value> inputs, const PlaceResult* place) const;
   void RunStep(size_t index, Frame& frame, const RunServices& services, const RunExtras& extras) const;
   void RunChain(size_t index, Frame& frame, const RunServices& services, Profile* profile) const;
-  void Show(const Step& step, const Frame& frame, const RunExtras& extras) const;
-  void KeepInPlace(const Step& step, Frame& frame) const;
+  void Show(const StepPlan& step, const Frame& frame, const RunExtras& extras) const;
+  void KeepInPlace(const StepPlan& step, Frame& frame) const;
   std::vector<Value> CollectResults(Frame& frame, std::vector<Tensor> placed, const PlaceResult* place) const;
 
   std::shared_ptr<const Graph> graph_;
-  std::vector<Slot> slots_;
-  std::vector<Step> steps_;
-  std::vector<int> input_slots_;  // -1: nobody reads that input
-  std::vector<int> result_slots_;
-  std::vector<int> per_run_slots_;  // emptied when a run ends: inputs, results, dynamic ones
-  size_t arena_bytes_ = 0;
+  const std::shared_ptr<const Plan> plan_;
+  std::vector<Runner> runners_;  // one per step
 
   mutable std::atomic<Frame*> spare_frame_{nullptr};  // of runs one after the other, which need no lock this way
   mutable std::mutex frames_mutex_;
   mutable std::vector<std::unique_ptr<Frame>> idle_frames_;
 };
+
+// Plans and makes ready; see MakePlan.
+std::unique_ptr<Program> BuildProgram(const PlanRequest& request);
 
 }  // namespace ferry

@@ -1,17 +1,21 @@
-// A provider turns nodes into kernels for one kind of machine. The CPU is the first and always there: it takes what no
-// other provider wants.
+// A provider runs models on one kind of machine. It owns its way from a graph to kernels: which rewrites, which hints
+// for the memory plan, which kernels, and the memory they work in. The host's CPU is always there and takes what others
+// leave.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "engine/plan.h"
+#include "engine/plan_hints.h"
 #include "engine/precision.h"
 #include "engine/weight_cache.h"
 #include "ops/context.h"
-#include "ops/infer_context.h"
+#include "ops/infer_graph.h"
 #include "ops/operator.h"
-#include "ops/support/strided_rows.h"
 
 namespace ferry {
 
@@ -20,25 +24,11 @@ class Kernel {
  public:
   virtual ~Kernel();
   virtual void Run(OpContext& context) const = 0;
-
-  // Whether the elements of a constant input may begin at any byte, as they do in a file.
-  virtual bool ReadsAnywhere(size_t /*input*/) const { return false; }
-  // Whether the rows of an input, or of output 0, may lie apart. Those of a kernel that knows of none never do.
-  virtual bool ReadsStrided(size_t /*input*/) const { return false; }
-  virtual bool WritesStrided() const { return false; }
+  // Told before the first run where rows lie apart, if the kernel's plan says that it can deal with it.
   void SetRows(RowLayout rows);
 
  protected:
   RowLayout rows_;
-};
-
-class Tuner;
-
-// What the user has to say about the choice of kernels.
-struct KernelPolicy {
-  bool exact = false;      // only algorithms that add up products as the operator's text does: no Winograd
-  Tuner* tuner = nullptr;  // times what fits; null: a model of the costs decides
-  Precision precision = Precision::kFloat32;
 };
 
 // What is known about a node when its kernel is chosen.
@@ -48,19 +38,78 @@ struct KernelRequest {
   std::span<const ValueFacts* const> inputs;   // null: omitted
   std::span<const ValueFacts* const> outputs;  // null: not wanted
   WeightCache& weights;
-  const KernelPolicy& policy;
+};
+
+struct ChosenKernel {
+  KernelPlan plan;
+  std::unique_ptr<Kernel> kernel;  // null where nothing will run here: a plan to look at, or to write as source
+};
+
+// What the user has to say about how a provider works.
+struct ProviderOptions {
+  bool exact = false;  // only algorithms that add up products as the operators' texts do: no Winograd
+  // A file that remembers which algorithms were fastest; "none" times without remembering; empty: no timing.
+  std::string tune;
+  Precision precision = Precision::kFloat32;
+
+  bool operator==(const ProviderOptions&) const = default;
+};
+
+// A provider at work for one model: many threads may ask at once.
+class Compiler {
+ public:
+  virtual ~Compiler();
+
+  // The rewrites that suit this provider, once per model: they change no answer beyond rounding.
+  virtual void Rewrite(Graph& graph) const;
+  // Rewrites a graph once more for inputs of known shapes; null when there is nothing to gain. `facts` become those of
+  // the graph that is returned.
+  virtual std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& inputs,
+                                                  GraphFacts& facts) const;
+  // Nothing when this provider does not take the node; the next one is asked then.
+  virtual std::optional<ChosenKernel> Choose(const KernelRequest& request) const = 0;
+
+  // `nodes` in the order they run; `results` are read after the last of them.
+  virtual std::vector<ImageChain> FindChains(std::span<const Node* const> nodes, const OuterFacts& facts,
+                                             const std::vector<std::string>& results) const;
+  // One place per slot that is no view; `viewed` names the slot that each is a view of, itself where it is none. None
+  // at all: every value has memory of its own.
+  virtual std::vector<PartPlace> PlaceParts(const Plan& plan, const std::vector<int>& viewed,
+                                            const OuterFacts& facts) const;
+  // Keeps what was learned while programs were made.
+  virtual void Save() const;
 };
 
 class Provider {
  public:
   virtual ~Provider() = default;
   virtual std::string_view name() const = 0;
-  // Null when this provider does not take the node; the CPU is asked then.
-  virtual std::unique_ptr<Kernel> MakeKernel(const KernelRequest& request) const = 0;
+  // Where its kernels read and write.
+  virtual MemorySpace& memory() const { return HostMemory(); }
+  // Whatever packed weights and measured choices depend on beside the model: caches of another are not used.
+  virtual std::string Fingerprint(const ProviderOptions& options) const = 0;
+  virtual std::unique_ptr<const Compiler> Open(const ProviderOptions& options) const = 0;
 };
 
-const Provider& CpuProvider();
-// Throws naming the providers there are.
-const Provider& FindProvider(std::string_view name);
+// Providers at work for one model, in the order in which they are asked for each node; the first one's pipeline and
+// hints count.
+struct CompilerList {
+  struct Entry {
+    const Provider* provider;
+    std::unique_ptr<const Compiler> compiler;
+  };
+  std::vector<Entry> entries;
+
+  // The CPU is added behind the others where it is missing.
+  CompilerList(std::span<const Provider* const> providers, const ProviderOptions& options);
+  const Compiler& first() const { return *entries.front().compiler; }
+};
+
+// The built-in ones; the CPU is the first.
+std::span<const Provider* const> BuiltInProviders();
+inline const Provider& CpuProvider() { return *BuiltInProviders().front(); }
+// "cuda,cpu": by name, in this order. `more` are looked at before the built-in ones. Throws naming the providers there
+// are.
+std::vector<const Provider*> FindProviders(std::string_view names, std::span<const Provider* const> more = {});
 
 }  // namespace ferry

@@ -15,14 +15,11 @@
 
 #include "base/directory.h"
 #include "base/thread_pool.h"
-#include "engine/build_program.h"
 #include "engine/prepare.h"
 #include "engine/profile.h"
+#include "engine/program.h"
 #include "graph/name_table.h"
-#include "kernels/isa.h"
 #include "onnx/reader.h"
-#include "passes/optimize.h"
-#include "providers/cpu/tuner.h"
 
 namespace ferry {
 namespace {
@@ -41,7 +38,7 @@ class LastCall {
       same = given[i].first == inputs_[i].name && given[i].second.is_tensor();
       if (!same) break;
       const Tensor& tensor = given[i].second.tensor();
-      same = tensor.dtype() == inputs_[i].dtype && tensor.shape() == inputs_[i].shape;
+      same = tensor.on_host() && tensor.dtype() == inputs_[i].dtype && tensor.shape() == inputs_[i].shape;
     }
     return same ? program_.lock() : nullptr;
   }
@@ -54,7 +51,7 @@ class LastCall {
     owner_ = 0;
     inputs_.clear();
     for (const NamedValue& input : given) {
-      if (!input.second.is_tensor()) return;
+      if (!input.second.is_tensor() || !input.second.tensor().on_host()) return;
       auto at = std::find(ordered.begin(), ordered.end(), &input);
       inputs_.push_back({input.first, input.second.tensor().dtype(), input.second.tensor().shape(),
                          static_cast<size_t>(at - ordered.begin())});
@@ -84,9 +81,8 @@ uint64_t NextNumber() {
   return ++last;
 }
 
-std::unique_ptr<Tuner> MakeTuner(const std::string& file) {
-  if (file.empty()) return nullptr;
-  return std::make_unique<Tuner>(file == "none" ? "" : file);
+ProviderOptions ProviderOptionsFrom(const SessionOptions& options) {
+  return {options.exact, options.tune, options.precision};
 }
 
 }  // namespace
@@ -98,12 +94,9 @@ struct Session::Shared {
   std::optional<Graph> fast_graph;          // rewritten for speed: some values are gone
   mutable std::optional<Graph> as_written;  // made when one of those is asked for
   std::vector<ValueInfo> inputs, overridable;
-  const Provider* provider = nullptr;
+  const CompilerList compilers;
   mutable WeightCache weights;
   const uint64_t number = NextNumber();  // no other has it, ever
-
-  std::unique_ptr<Tuner> tuner;
-  KernelPolicy policy;
 
   std::atomic<bool> has_run = false;
   std::mutex mutex;
@@ -113,16 +106,14 @@ struct Session::Shared {
   Shared(Model read, const SessionOptions& options)
       : model(std::move(read)),
         threads(options.threads),
-        provider(&FindProvider(options.provider)),
-        tuner(MakeTuner(options.tune)),
-        policy{options.exact, tuner.get(), options.precision} {
+        compilers(FindProviders(options.provider, options.more_providers), ProviderOptionsFrom(options)) {
     Graph graph = PrepareGraph(model, threads, options.optimize ? Weights::kAsTheyLie : Weights::kReadable);
     NameTable has_default(graph.initializers.size());
     for (const StoredTensor& initializer : graph.initializers) has_default.Add(initializer.name);
     for (const ValueInfo& input : model.graph.inputs)
       (has_default.Has(input.name) ? overridable : inputs).push_back(input);
     if (options.cache_folder.empty()) weights.Defer();
-    if (options.optimize) Optimize(graph);
+    if (options.optimize) compilers.first().Rewrite(graph);
     (options.optimize ? fast_graph : as_written) = std::move(graph);
   }
 
@@ -163,6 +154,7 @@ std::string ProgramKey(const std::vector<const NamedValue*>& given, const std::v
         AppendInteger(key, dim);
         key += ',';
       }
+      if (!value.tensor().on_host()) (key += '@') += value.tensor().space().name();
     } else {
       key += value.KindName();
     }
@@ -231,8 +223,10 @@ std::shared_ptr<const Program> Session::Shared::Build(const std::vector<const Na
                                                       const std::vector<std::string>& results, ThreadPool* pool) const {
   FactsByName known;
   std::vector<std::string> names;
+  std::vector<MemorySpace*> spaces;
   for (const NamedValue* input : given) {
     names.push_back(input->first);
+    spaces.push_back(input->second.is_tensor() ? &input->second.tensor().space() : &HostMemory());
     Type type = TypeOf(input->second);
     known[input->first].type = input->second.is_tensor() ? std::move(type) : Type{};
   }
@@ -245,7 +239,8 @@ std::shared_ptr<const Program> Session::Shared::Build(const std::vector<const Na
   const Graph& chosen = is_fast ? *fast_graph : *as_written;
   GraphFacts facts;
   std::shared_ptr<const Graph> special;
-  if (is_fast && results == NamesOf(model.graph.outputs)) special = Specialize(chosen, known, facts);
+  if (is_fast && results == NamesOf(model.graph.outputs))
+    special = compilers.first().RewriteForShapes(chosen, known, facts);
   if (!special) facts = InferGraph(chosen, known, infer);
   for (const std::string& name : results) {
     if (facts.Find(name)) continue;
@@ -254,11 +249,11 @@ std::shared_ptr<const Program> Session::Shared::Build(const std::vector<const Na
     FailUnknownName("value", name, there);
   }
   WeightCache::Team team(weights);
-  std::unique_ptr<Program> program =
-      BuildProgram({special ? *special : chosen, facts, std::move(names), results, *provider, weights, policy});
+  std::unique_ptr<Program> program = BuildProgram(
+      {special ? *special : chosen, facts, std::move(names), results, compilers, weights, std::move(spaces)});
   program->Keep(std::move(special));
   team.Finish(pool);
-  if (tuner) tuner->Save();
+  for (const CompilerList::Entry& entry : compilers.entries) entry.compiler->Save();
   return program;
 }
 
@@ -305,6 +300,14 @@ std::string StructureOf(const Graph& graph) {
   return structure;
 }
 
+// Whatever packed weights depend on beside the model.
+std::string FingerprintOf(const SessionOptions& options) {
+  std::string text;
+  for (const Provider* provider : FindProviders(options.provider, options.more_providers))
+    text += Cat(provider->name(), " (", provider->Fingerprint(ProviderOptionsFrom(options)), ") ");
+  return text;
+}
+
 // Where the packed weights of a model lie: one file for each model, and for each instruction set that would pack
 // otherwise.
 std::string CachePath(const SessionOptions& options, const std::string& model) {
@@ -312,8 +315,7 @@ std::string CachePath(const SessionOptions& options, const std::string& model) {
   bool is_folder = mkdir(folder.c_str(), 0777) == 0 || IsDirectory(folder);
   if (!is_folder || folder.find('\0') != std::string::npos)
     Fail(ErrorCode::kIo, Printable(folder), ": is no folder for packed weights and cannot be made one");
-  std::string text = Cat(model, "|", options.provider, "|", options.optimize, options.exact, !options.tune.empty(), "|",
-                         static_cast<int>(options.precision), "|", static_cast<int>(BestIsa()));
+  std::string text = Cat(model, "|", FingerprintOf(options), "|", options.optimize);
   char digits[17];
   std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(Checksum(text.data(), text.size())));
   return Cat(folder, "/", digits, ".ferry-weights");
@@ -360,7 +362,8 @@ std::shared_ptr<Session> Session::Open(const std::string& path, const SessionOpt
     try {
       state->shared = std::make_shared<Shared>(ReadModel(path), options);
       if (!options.cache_folder.empty())
-        state->shared->weights.UseFile(CachePath(options, WholePath(path)), FileIdentity(path));
+        state->shared->weights.UseFile(CachePath(options, WholePath(path)),
+                                       Cat(FingerprintOf(options), FileIdentity(path)));
     } catch (Error& error) {
       if (error.message().find(path) == std::string::npos) error.At(path);
       throw;
@@ -383,7 +386,7 @@ std::shared_ptr<Session> Session::FromModel(Model model, const SessionOptions& o
   state->shared = std::make_shared<Shared>(std::move(model), options);
   if (!options.cache_folder.empty()) {
     const std::string structure = StructureOf(state->shared->model.graph);
-    state->shared->weights.UseFile(CachePath(options, structure), "a model in memory");
+    state->shared->weights.UseFile(CachePath(options, structure), Cat(FingerprintOf(options), "a model in memory"));
   }
   return std::shared_ptr<Session>(new Session(std::move(state)));
 }

@@ -16,9 +16,13 @@
 
 namespace ferry {
 
+class Provider;
+
 struct SessionOptions {
   int threads = 0;  // of one run, the caller included; 0: one per core, 1: no pool at all
+  // Who runs it, in the order of preference ("cuda,cpu"); the CPU takes what is left.
   std::string provider = "cpu";
+  std::vector<const Provider*> more_providers;     // to be found by name beside the built-in ones
   int64_t max_iterations = int64_t{1} << 40;       // of one Loop
   std::map<std::string, int64_t> free_dimensions;  // sizes for named dimensions, held against each run's inputs
   bool optimize = true;

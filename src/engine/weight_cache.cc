@@ -4,7 +4,6 @@
 #include <unordered_set>
 
 #include "base/version.h"
-#include "kernels/isa.h"
 
 namespace ferry {
 namespace {
@@ -147,8 +146,7 @@ void WeightCache::Team::Finish(ThreadPool* pool) {
 void WeightCache::UseFile(const std::string& path, const std::string& origin) {
   std::lock_guard lock(mutex_);
   path_ = path;
-  about_ = Cat("Ferry ", kVersion, ", packing ", kPackingVersion, ", instructions ", static_cast<int>(BestIsa()), ", ",
-               origin);
+  about_ = Cat("Ferry ", kVersion, ", ", origin);
   file_ = WeightFile::Open(path_, about_);
 }
 

@@ -19,9 +19,6 @@
 
 namespace ferry {
 
-// To be raised whenever a form of weights changes its layout under the same name.
-inline constexpr int kPackingVersion = 2;
-
 class WeightCache {
   struct Order;
 
@@ -85,7 +82,8 @@ class WeightCache {
     WeightCache& cache_;
   };
 
-  // From now on tensors are looked for in this file first. `origin` is what the weights belong to.
+  // From now on tensors are looked for in this file first. `origin` is what the weights belong to and who
+  // packs them: a file of another is not used.
   void UseFile(const std::string& path, const std::string& origin);
   // Writes the file when something was made that it lacks. A file that cannot be written is done without.
   void Save();

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "engine/build_program.h"
+#include "engine/make_plan.h"
 #include "engine/prepare.h"
 #include "engine/weight_cache.h"
 #include "graph/scopes.h"
@@ -149,15 +149,16 @@ std::vector<LayerInfo> ListLayers(const Graph& graph, const GraphFacts& symbolic
   return layers;
 }
 
-// Takes every node and never runs one: a program is laid out without preparing its weights.
+// Takes every node and runs none: a program is laid out without preparing its weights.
 class LayoutProvider final : public Provider {
  public:
   std::string_view name() const override { return "layout"; }
-  std::unique_ptr<Kernel> MakeKernel(const KernelRequest&) const override { return std::make_unique<Idle>(); }
+  std::string Fingerprint(const ProviderOptions&) const override { return {}; }
+  std::unique_ptr<const Compiler> Open(const ProviderOptions&) const override { return std::make_unique<Layout>(); }
 
  private:
-  struct Idle final : Kernel {
-    void Run(OpContext&) const override { Fail(ErrorCode::kInternal, "this program is not made to run"); }
+  struct Layout final : Compiler {
+    std::optional<ChosenKernel> Choose(const KernelRequest&) const override { return ChosenKernel(); }
   };
 };
 
@@ -166,11 +167,13 @@ std::optional<int64_t> ActivationBytes(const Graph& graph, const GraphFacts& fac
   std::vector<std::string> inputs, results;
   for (const ValueInfo& input : summary.inputs) inputs.push_back(input.name);
   for (const ValueInfo& output : graph.outputs) results.push_back(output.name);
-  LayoutProvider provider;
+  const LayoutProvider provider;
+  const Provider* providers[] = {&provider};
   WeightCache weights;
-  std::unique_ptr<Program> program = BuildProgram({graph, facts, inputs, results, provider, weights});
-  auto bytes = static_cast<int64_t>(program->arena_bytes());
-  for (const Slot& slot : program->slots()) {
+  const CompilerList compilers(providers, {});
+  const std::shared_ptr<const Plan> plan = MakePlan({graph, facts, inputs, results, compilers, weights}).plan;
+  auto bytes = static_cast<int64_t>(plan->ArenaBytes());
+  for (const Slot& slot : plan->slots) {
     if (slot.place == Slot::Place::kDynamic) return std::nullopt;
     if (slot.place != Slot::Place::kInput && slot.place != Slot::Place::kResult) continue;
     std::optional<int64_t> known = BytesOf(facts.Find(slot.name));

@@ -39,10 +39,10 @@ std::vector<Value> ReadValues(const std::string& folder, std::string_view prefix
 
 class CaseRunner {
  public:
-  CaseRunner(const TestCase& test_case, Tolerance tolerance)
+  CaseRunner(const TestCase& test_case, Tolerance tolerance, const SessionOptions& options)
       : test_case_(test_case),
         tolerance_(tolerance),
-        session_(Session::Open(JoinPath(test_case.folder, "model.onnx"))),
+        session_(Session::Open(JoinPath(test_case.folder, "model.onnx"), options)),
         random_(FindRandomValues(session_->model())) {}
 
   // The first reason why the case does not pass; empty when it does.
@@ -111,10 +111,10 @@ Tolerance CaseTolerances::For(const std::string& name) const {
   return it == by_name_.end() ? kUsual : it->second;
 }
 
-CaseResult RunTestCase(const TestCase& test_case, Tolerance tolerance) {
+CaseResult RunTestCase(const TestCase& test_case, Tolerance tolerance, const SessionOptions& options) {
   CaseResult result;
   try {
-    result.reason = CaseRunner(test_case, tolerance).Run();
+    result.reason = CaseRunner(test_case, tolerance, options).Run();
   } catch (const Error& error) {
     result.reason = error.message();
   } catch (const std::bad_alloc&) {

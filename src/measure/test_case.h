@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/session.h"
 #include "measure/difference.h"
 
 namespace ferry {
@@ -36,6 +37,6 @@ struct CaseResult {
 };
 
 // Runs every data set of a case. Whatever goes wrong is a failed case with its reason, never an exception.
-CaseResult RunTestCase(const TestCase& test_case, Tolerance tolerance);
+CaseResult RunTestCase(const TestCase& test_case, Tolerance tolerance, const SessionOptions& options = {});
 
 }  // namespace ferry

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "ops/evaluate.h"
-#include "passes/optimize.h"
+#include "providers/cpu/pipeline.h"
 #include "tests/support/graphs.h"
 #include "tests/support/random_tensors.h"
 

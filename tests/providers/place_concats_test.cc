@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "engine/build_program.h"
+#include "engine/program.h"
 #include "ops/support/fused.h"
 #include "tests/support/graphs.h"
 
@@ -30,28 +30,44 @@ Attribute MakeAttribute(std::string name, decltype(Attribute::held) held) {
   return attribute;
 }
 
-// The CPU's kernels, which keep to themselves what they know of rows that lie apart.
-class DenseProvider final : public Provider {
+// The CPU's compiler under another eye.
+class CpuCompilerUser : public Compiler {
  public:
-  std::string_view name() const override { return "dense"; }
-  std::unique_ptr<Kernel> MakeKernel(const KernelRequest& request) const override {
-    return std::make_unique<Silent>(CpuProvider().MakeKernel(request));
+  std::vector<PartPlace> PlaceParts(const Plan& plan, const std::vector<int>& viewed,
+                                    const OuterFacts& facts) const override {
+    return cpu_->PlaceParts(plan, viewed, facts);
   }
 
- private:
-  struct Silent final : Kernel {
-    explicit Silent(std::unique_ptr<Kernel> kernel) : kernel(std::move(kernel)) {}
-    void Run(OpContext& context) const override { kernel->Run(context); }
-    std::unique_ptr<Kernel> kernel;
-  };
+ protected:
+  const std::unique_ptr<const Compiler> cpu_ = CpuProvider().Open({});
 };
 
-// Nodes named "liar" answer with one channel less than was inferred.
-class LyingProvider final : public Provider {
+template <class C>
+class ProviderOf final : public Provider {
  public:
-  std::string_view name() const override { return "lying"; }
-  std::unique_ptr<Kernel> MakeKernel(const KernelRequest& request) const override {
-    return request.node.name == "liar" ? std::make_unique<Liar>() : nullptr;
+  std::string_view name() const override { return "test"; }
+  std::string Fingerprint(const ProviderOptions&) const override { return {}; }
+  std::unique_ptr<const Compiler> Open(const ProviderOptions&) const override { return std::make_unique<C>(); }
+};
+
+// The CPU's kernels, which keep to themselves what they know of rows that lie apart.
+class DenseCompiler final : public CpuCompilerUser {
+ public:
+  std::optional<ChosenKernel> Choose(const KernelRequest& request) const override {
+    std::optional<ChosenKernel> chosen = cpu_->Choose(request);
+    chosen->plan.reads_strided = 0;
+    chosen->plan.writes_strided = false;
+    return chosen;
+  }
+};
+using DenseProvider = ProviderOf<DenseCompiler>;
+
+// Nodes named "liar" answer with one channel less than was inferred.
+class LyingCompiler final : public CpuCompilerUser {
+ public:
+  std::optional<ChosenKernel> Choose(const KernelRequest& request) const override {
+    if (request.node.name != "liar") return std::nullopt;
+    return ChosenKernel{{}, std::make_unique<Liar>()};
   }
 
  private:
@@ -66,6 +82,7 @@ class LyingProvider final : public Provider {
     }
   };
 };
+using LyingProvider = ProviderOf<LyingCompiler>;
 
 class PlaceConcatsTest : public ::testing::Test {
  protected:
@@ -116,14 +133,15 @@ class PlaceConcatsTest : public ::testing::Test {
     FactsByName known;
     for (size_t i = 0; i < inputs_.size(); ++i) known[input_names_[i]].type = TypeOf(inputs_[i]);
     facts_.push_back(std::make_unique<GraphFacts>(InferGraph(graph_, known)));
-    return BuildProgram({graph_, *facts_.back(), input_names_, results, provider, *weights_});
+    const Provider* providers[] = {&provider};
+    return BuildProgram({graph_, *facts_.back(), input_names_, results, CompilerList(providers, {}), *weights_});
   }
 
   // Builds and runs it, more than once and with several threads, beside a program that copies every part.
   void Run(const std::vector<std::string>& results) {
     program_ = Build(results, CpuProvider());
     std::unique_ptr<Program> copying = Build(results, DenseProvider());
-    for (const Slot& slot : copying->slots()) ASSERT_EQ(slot.row_stride, 0) << slot.name;
+    for (const Slot& slot : copying->plan().slots) ASSERT_EQ(slot.row_stride, 0) << slot.name;
     std::vector<Value> expected = copying->Run(inputs_, {});
     ThreadPool pool(3);
     for (ThreadPool* threads : {static_cast<ThreadPool*>(nullptr), &pool, &pool}) {
@@ -136,7 +154,7 @@ class PlaceConcatsTest : public ::testing::Test {
   }
 
   const Slot& SlotOf(const std::string& name) const {
-    for (const Slot& slot : program_->slots())
+    for (const Slot& slot : program_->plan().slots)
       if (slot.name == name) return slot;
     Fail(ErrorCode::kInternal, "no slot ", name);
   }
@@ -196,7 +214,7 @@ TEST_F(PlaceConcatsTest, DenseBlocksAreOneBuffer) {
   }
   for (int layer = 1; layer <= 5; ++layer) EXPECT_EQ(PlaceIn(Cat("f", layer), "y6"), 8 + layer * 12);
   EXPECT_EQ(PlaceIn("s6", "y6"), 0) << "the last reader writes over it";
-  EXPECT_LT(program_->arena_bytes(), Build({"z"}, DenseProvider())->arena_bytes());
+  EXPECT_LT(program_->plan().ArenaBytes(), Build({"z"}, DenseProvider())->plan().ArenaBytes());
 }
 
 TEST_F(PlaceConcatsTest, ResultsOfConcatsAreParts) {
@@ -232,7 +250,7 @@ TEST_F(PlaceConcatsTest, BlocksOfTheOutermostAxisAreForAnyKernel) {
   EXPECT_EQ(PlaceIn("t", "y"), 105);
   EXPECT_EQ(PlaceIn("view", "y"), 105);
   EXPECT_EQ(PlaceIn("b", "y"), 315);
-  for (const Slot& slot : program_->slots()) EXPECT_EQ(slot.row_stride, 0) << slot.name;
+  for (const Slot& slot : program_->plan().slots) EXPECT_EQ(slot.row_stride, 0) << slot.name;
 }
 
 TEST_F(PlaceConcatsTest, WholeNumbersAndListsToo) {
@@ -410,7 +428,7 @@ TEST_F(PlaceConcatsTest, RandomGraphsGiveTheSameBits) {
     for (size_t i = 2; i < made.size(); ++i)
       if (random() % 5 == 0 || i + 1 == made.size()) results.push_back(made[i].name);
     ASSERT_NO_FATAL_FAILURE(Run(results)) << "round " << round;
-    for (const Slot& slot : program_->slots()) apart += slot.row_stride != 0;
+    for (const Slot& slot : program_->plan().slots) apart += slot.row_stride != 0;
     ++placed;
   }
   EXPECT_GT(apart, placed / 2) << "nothing was tested";

@@ -2,19 +2,23 @@
 
 #include <algorithm>
 
-#include "engine/build_program.h"
 #include "engine/prepare.h"
+#include "engine/program.h"
 #include "engine/weight_cache.h"
 #include "onnx/reader.h"
 #include "onnx/schema.h"
 #include "ops/support/cast_tensor.h"
-#include "passes/optimize.h"
 #include "passes/widen_floats.h"
 
 namespace ferry {
 namespace {
 
 constexpr int64_t kNewestIrVersion = 13;
+
+// Without measuring: a layer alone is run once.
+CompilerList CompilersFor(const SessionOptions& options) {
+  return CompilerList(FindProviders(options.provider, options.more_providers), {options.exact, {}, options.precision});
+}
 
 Model WidenedModel(const Model& model, std::vector<std::string>& kept) {
   Model widened;
@@ -78,7 +82,7 @@ std::vector<Value> Side::Run(std::span<const NamedValue> inputs, std::span<const
 const Graph& Side::graph() const {
   if (!graph_) {
     Graph graph = PrepareGraph(session_->model());
-    if (how_.options.optimize) Optimize(graph);
+    if (how_.options.optimize) CompilersFor(how_.options).first().Rewrite(graph);
     graph_ = std::make_shared<const Graph>(std::move(graph));
   }
   return *graph_;
@@ -116,9 +120,8 @@ std::vector<Value> Side::RunNode(const Node& node, std::span<const Value> inputs
   infer.on_error = [](const Node&, const Error&) {};
   GraphFacts known = InferGraph(alone, facts, infer);
   WeightCache weights;
-  const Provider& provider = FindProvider(how_.options.provider);
-  const KernelPolicy policy{how_.options.exact, nullptr, how_.options.precision};
-  std::unique_ptr<Program> program = BuildProgram({alone, known, names, results, provider, weights, policy});
+  const CompilerList compilers = CompilersFor(how_.options);
+  std::unique_ptr<Program> program = BuildProgram({alone, known, names, results, compilers, weights});
   return program->Run(values, RunServices{nullptr, how_.options.max_iterations, nullptr});
 }
 

@@ -17,8 +17,9 @@ Tensor Together(const OpContext& context, const Tensor& tensor, int64_t stride) 
   return dense;
 }
 
-class ConcatKernel final : public Kernel {
+class ConcatKernel final : public CpuKernel {
  public:
+  std::string name() const override { return "concat"; }
   ConcatKernel(std::vector<Shape> parts, size_t axis, Shape shape)
       : parts_(std::move(parts)), axis_(axis), shape_(std::move(shape)) {}
 
@@ -63,9 +64,10 @@ class ConcatKernel final : public Kernel {
   Shape shape_;
 };
 
-class ImageKernel final : public Kernel {
+class ImageKernel final : public CpuKernel {
  public:
   using Compute = void (*)(OpContext&, const RowLayout&);
+  std::string name() const override { return "nhwc rows"; }
   ImageKernel(Compute compute, bool writes) : compute_(compute), writes_(writes) {}
   void Run(OpContext& context) const override { compute_(context, rows_); }
   bool ReadsStrided(size_t input) const override { return input == 0; }
@@ -79,7 +81,7 @@ class ImageKernel final : public Kernel {
 }  // namespace
 
 // Parts are rows of the last axis, or whole blocks of a result that has nothing in front of its axis.
-std::unique_ptr<Kernel> MakeConcatKernel(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeConcatKernel(const CpuKernelRequest& request) {
   const Node& node = request.node;
   if (node.op_type != "Concat" || !CanonicalDomain(node.domain).empty() || !node.Has("axis")) return nullptr;
   std::vector<Shape> parts;
@@ -110,7 +112,7 @@ std::unique_ptr<Kernel> MakeConcatKernel(const KernelRequest& request) {
   return std::make_unique<ConcatKernel>(std::move(parts), along, std::move(shape));
 }
 
-std::unique_ptr<Kernel> MakeImageKernel(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeImageKernel(const CpuKernelRequest& request) {
   if (request.node.domain != kInternalDomain) return nullptr;
   const std::string& op = request.node.op_type;
   if (op == "ImageAffine") return std::make_unique<ImageKernel>(ComputeImageAffine, false);

@@ -83,11 +83,10 @@ const Way& Fastest(const std::vector<Way>& ways, const Node& node, const Tensor&
   return ways[0];
 }
 
-std::unique_ptr<ConvAlgorithm> Choose(const Node& node, const Tensor& weight, const ImageConvPlan& plan,
-                                      WeightCache& cache, const KernelPolicy& policy) {
+Way Choose(const Node& node, const Tensor& weight, const ImageConvPlan& plan, const KernelPolicy& policy) {
   std::vector<Way> ways = WaysFor(plan, policy);
   bool measure = policy.tuner && ways.size() > 1;
-  return (measure ? Fastest(ways, node, weight, plan, policy) : ways[0]).make(weight, plan, cache);
+  return measure ? Fastest(ways, node, weight, plan, policy) : ways[0];
 }
 
 // Everything that depends on the shape of the input.
@@ -95,15 +94,20 @@ struct PreparedConv {
   PreparedConv(const Node& node, const Shape& shape, const Tensor& weight, WeightCache& cache,
                const KernelPolicy& policy)
       : shape(shape), plan(PlanImageConv(node, shape, weight.shape())) {
-    if (plan.conv.counts.output > 0) algorithm = Choose(node, weight, plan, cache, policy);
+    if (plan.conv.counts.output == 0) return;
+    const Way way = Choose(node, weight, plan, policy);
+    name = way.name;
+    algorithm = way.make(weight, plan, cache);
   }
   Shape shape;
   ImageConvPlan plan;
+  std::string_view name = "nothing";
   std::unique_ptr<ConvAlgorithm> algorithm;
 };
 
-class ImageConv final : public Kernel {
+class ImageConv final : public CpuKernel {
  public:
+  std::string name() const override { return std::string(expected_ ? expected_->name : "chosen while running"); }
   ImageConv(const Node& node, Tensor weight, WeightCache& cache, const KernelPolicy& policy)
       : weight_(std::move(weight)),
         activation_(ActivationOf(node)),
@@ -185,7 +189,7 @@ ConvCall ScaledFirst(const ConvCall& call) {
   return {call.context, call.plan, scaled, call.bias, call.residual, call.y, call.activation, channels, call.y_stride};
 }
 
-std::unique_ptr<Kernel> MakeConvKernel(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeConvKernel(const CpuKernelRequest& request) {
   if (request.node.op_type != "ImageConv" || request.node.domain != kInternalDomain) return nullptr;
   if (request.inputs.size() < 2 || !request.inputs[0] || !request.inputs[1]) return nullptr;
   const std::optional<Tensor>& weight = request.inputs[1]->constant;

@@ -1,9 +1,9 @@
 // Ways to compute a convolution over channels-last images, each with its weights made ready.
 #pragma once
 
-#include "engine/provider.h"
 #include "kernels/activation.h"
 #include "ops/support/image.h"
+#include "providers/cpu/kernels.h"
 
 namespace ferry {
 

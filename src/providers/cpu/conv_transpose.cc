@@ -187,8 +187,9 @@ class Call {
   float* y_;
 };
 
-class ImageConvTranspose final : public Kernel {
+class ImageConvTranspose final : public CpuKernel {
  public:
+  std::string name() const override { return "packed gemm transposed conv"; }
   ImageConvTranspose(Tensor weight, Activation activation, WeightCache& cache)
       : weight_(std::move(weight)), activation_(activation), cache_(cache) {
     zeros_ = Tensor::Zeros(DType::kFloat, {weight_.dim(0)});
@@ -232,7 +233,7 @@ class ImageConvTranspose final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> MakeConvTransposeKernel(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeConvTransposeKernel(const CpuKernelRequest& request) {
   if (request.node.op_type != "ImageConvTranspose" || request.node.domain != kInternalDomain) return nullptr;
   if (request.inputs.size() < 2 || !request.inputs[0] || !request.inputs[1]) return nullptr;
   const std::optional<Tensor>& weight = request.inputs[1]->constant;

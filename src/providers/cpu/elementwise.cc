@@ -15,19 +15,20 @@
 namespace ferry {
 namespace {
 
-std::optional<Shape> FloatShape(const KernelRequest& request, size_t input) {
+std::optional<Shape> FloatShape(const CpuKernelRequest& request, size_t input) {
   const ValueFacts* facts = input < request.inputs.size() ? request.inputs[input] : nullptr;
   if (!facts || facts->type.dtype != DType::kFloat || !facts->type.shape) return std::nullopt;
   return ToConcrete(*facts->type.shape);
 }
 
-const Tensor* ConstantOf(const KernelRequest& request, size_t input) {
+const Tensor* ConstantOf(const CpuKernelRequest& request, size_t input) {
   const ValueFacts* facts = input < request.inputs.size() ? request.inputs[input] : nullptr;
   return facts && facts->constant ? &*facts->constant : nullptr;
 }
 
-class BinaryKernel final : public Kernel {
+class BinaryKernel final : public CpuKernel {
  public:
+  std::string name() const override { return "elementwise"; }
   BinaryKernel(BinaryKind kind, const Operator& op, const Shape& a, const Shape& b)
       : kind_(kind), compute_(op.compute), a_(a), b_(b), out_(BroadcastShapes(a, b)), walk_(out_, {&a_, &b_}) {}
 
@@ -50,8 +51,9 @@ class BinaryKernel final : public Kernel {
   BroadcastWalk<2> walk_;
 };
 
-class UnaryKernel final : public Kernel {
+class UnaryKernel final : public CpuKernel {
  public:
+  std::string name() const override { return "elementwise"; }
   explicit UnaryKernel(UnaryKind kind) : kind_(kind) {}
   explicit UnaryKernel(const Activation& activation) : activation_(activation) {}
 
@@ -80,8 +82,9 @@ struct Reduced {
 
 enum class ReduceKind : uint8_t { kSum, kMean, kMax, kMin };
 
-class ReduceKernel final : public Kernel {
+class ReduceKernel final : public CpuKernel {
  public:
+  std::string name() const override { return "reduction"; }
   ReduceKernel(ReduceKind kind, const Operator& op, Reduced sizes)
       : kind_(kind), compute_(op.compute), sizes_(std::move(sizes)) {}
 
@@ -132,7 +135,7 @@ class ReduceKernel final : public Kernel {
   Reduced sizes_;
 };
 
-std::unique_ptr<Kernel> MakeBinary(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeBinary(const CpuKernelRequest& request) {
   static constexpr std::pair<std::string_view, BinaryKind> kKinds[] = {
       {"Add", BinaryKind::kAdd},    {"Sub", BinaryKind::kSubtract}, {"Mul", BinaryKind::kMultiply},
       {"Div", BinaryKind::kDivide}, {"Max", BinaryKind::kMax},      {"Min", BinaryKind::kMin},
@@ -153,7 +156,7 @@ std::optional<double> OneNumber(const Tensor* constant) {
   return std::nullopt;
 }
 
-std::unique_ptr<Kernel> MakePower(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakePower(const CpuKernelRequest& request) {
   std::optional<Shape> x = FloatShape(request, 0);
   std::optional<double> exponent = OneNumber(ConstantOf(request, 1));
   if (!x || !exponent || ConstantOf(request, 1)->rank() > x->rank()) return nullptr;
@@ -163,7 +166,7 @@ std::unique_ptr<Kernel> MakePower(const KernelRequest& request) {
   return nullptr;
 }
 
-std::unique_ptr<Kernel> MakeClip(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeClip(const CpuKernelRequest& request) {
   constexpr float kLargest = std::numeric_limits<float>::infinity();
   float bounds[2] = {-kLargest, kLargest};
   for (size_t i = 1; i < request.inputs.size() && i < 3; ++i) {
@@ -176,7 +179,7 @@ std::unique_ptr<Kernel> MakeClip(const KernelRequest& request) {
   return std::make_unique<UnaryKernel>(Activation{ActivationKind::kClip, bounds[0], bounds[1]});
 }
 
-std::unique_ptr<Kernel> MakeUnary(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeUnary(const CpuKernelRequest& request) {
   static constexpr std::pair<std::string_view, UnaryKind> kKinds[] = {
       {"Neg", UnaryKind::kNegate}, {"Abs", UnaryKind::kAbs},
       {"Sqrt", UnaryKind::kSqrt},  {"Reciprocal", UnaryKind::kReciprocal},
@@ -193,7 +196,7 @@ std::unique_ptr<Kernel> MakeUnary(const KernelRequest& request) {
 }
 
 // Empty when the reduced axes are not next to each other.
-std::optional<Reduced> PlanReduction(const KernelRequest& request, const Shape& x) {
+std::optional<Reduced> PlanReduction(const CpuKernelRequest& request, const Shape& x) {
   std::vector<int64_t> axes;
   if (request.node.HasInput(1)) {
     const Tensor* given = ConstantOf(request, 1);
@@ -223,7 +226,7 @@ std::optional<Reduced> PlanReduction(const KernelRequest& request, const Shape& 
   return x.ElementCount() > 0 ? std::optional(plan) : std::nullopt;
 }
 
-std::unique_ptr<Kernel> MakeReduction(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeReduction(const CpuKernelRequest& request) {
   static constexpr std::pair<std::string_view, ReduceKind> kKinds[] = {{"ReduceSum", ReduceKind::kSum},
                                                                        {"ReduceMean", ReduceKind::kMean},
                                                                        {"ReduceMax", ReduceKind::kMax},
@@ -239,7 +242,7 @@ std::unique_ptr<Kernel> MakeReduction(const KernelRequest& request) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> MakeElementwiseKernel(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeElementwiseKernel(const CpuKernelRequest& request) {
   if (!CanonicalDomain(request.node.domain).empty() || request.inputs.empty() || !request.inputs[0] ||
       request.inputs[0]->type.dtype != DType::kFloat)
     return nullptr;

@@ -6,17 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "ops/infer_graph.h"
+#include "engine/plan_hints.h"
 
 namespace ferry {
-
-struct ImageChain {
-  size_t first, last;                // nodes [first, last)
-  int64_t images;                    // taken at a time; they divide the batch
-  std::vector<std::string> inputs;   // values made before that differ from image to image
-  std::vector<std::string> outputs;  // values read afterwards
-  FactsByName facts;                 // of these values and those between, for so many images
-};
 
 // `nodes` in the order they run; `results` are read after the last of them.
 std::vector<ImageChain> FindImageChains(std::span<const Node* const> nodes, const OuterFacts& facts,

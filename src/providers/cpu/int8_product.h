@@ -6,8 +6,8 @@
 #include <mutex>
 #include <vector>
 
-#include "engine/provider.h"
 #include "ops/support/quantized_step.h"
+#include "providers/cpu/kernels.h"
 #include "providers/cpu/pack_int8.h"
 
 namespace ferry {

@@ -5,21 +5,45 @@
 
 namespace ferry {
 
-std::unique_ptr<Kernel> MakeMatMulKernel(const KernelRequest& request);
+class Tuner;
+
+// What the user has to say about the choice of kernels.
+struct KernelPolicy {
+  bool exact = false;      // only algorithms that add up products as the operator's text does: no Winograd
+  Tuner* tuner = nullptr;  // times what fits; null: a model of the costs decides
+  Precision precision = Precision::kFloat32;
+};
+
+struct CpuKernelRequest : KernelRequest {
+  const KernelPolicy& policy;
+};
+
+class CpuKernel : public Kernel {
+ public:
+  // The algorithm, as 'ferry info --plan' shows it.
+  virtual std::string name() const = 0;
+  // Whether the elements of a constant input may begin at any byte, as they do in a file.
+  virtual bool ReadsAnywhere(size_t /*input*/) const { return false; }
+  // Whether the rows of an input, or of output 0, may lie apart. Those of a kernel that knows of none never do.
+  virtual bool ReadsStrided(size_t /*input*/) const { return false; }
+  virtual bool WritesStrided() const { return false; }
+};
+
+std::unique_ptr<CpuKernel> MakeMatMulKernel(const CpuKernelRequest& request);
 // MatMulInteger, DynamicMatMul and QuantizedMatMul.
-std::unique_ptr<Kernel> MakeIntegerProductKernel(const KernelRequest& request);
-std::unique_ptr<Kernel> MakeQuantizedConvKernel(const KernelRequest& request);
+std::unique_ptr<CpuKernel> MakeIntegerProductKernel(const CpuKernelRequest& request);
+std::unique_ptr<CpuKernel> MakeQuantizedConvKernel(const CpuKernelRequest& request);
 // Between floats and bytes.
-std::unique_ptr<Kernel> MakeQuantizeKernel(const KernelRequest& request);
+std::unique_ptr<CpuKernel> MakeQuantizeKernel(const CpuKernelRequest& request);
 // Softmax, normalisations and functions of one float.
-std::unique_ptr<Kernel> MakeRowKernel(const KernelRequest& request);
-std::unique_ptr<Kernel> MakeConvKernel(const KernelRequest& request);
-std::unique_ptr<Kernel> MakeConvTransposeKernel(const KernelRequest& request);
-std::unique_ptr<Kernel> MakeLstmKernel(const KernelRequest& request);
-std::unique_ptr<Kernel> MakeConcatKernel(const KernelRequest& request);
+std::unique_ptr<CpuKernel> MakeRowKernel(const CpuKernelRequest& request);
+std::unique_ptr<CpuKernel> MakeConvKernel(const CpuKernelRequest& request);
+std::unique_ptr<CpuKernel> MakeConvTransposeKernel(const CpuKernelRequest& request);
+std::unique_ptr<CpuKernel> MakeLstmKernel(const CpuKernelRequest& request);
+std::unique_ptr<CpuKernel> MakeConcatKernel(const CpuKernelRequest& request);
 // Pools and channel-wise factors of channels-last images.
-std::unique_ptr<Kernel> MakeImageKernel(const KernelRequest& request);
+std::unique_ptr<CpuKernel> MakeImageKernel(const CpuKernelRequest& request);
 // Arithmetic, functions of one float and reductions.
-std::unique_ptr<Kernel> MakeElementwiseKernel(const KernelRequest& request);
+std::unique_ptr<CpuKernel> MakeElementwiseKernel(const CpuKernelRequest& request);
 
 }  // namespace ferry

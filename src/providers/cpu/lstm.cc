@@ -50,8 +50,9 @@ void Multiply(const OpContext& context, const float* a, int64_t rows, const floa
   });
 }
 
-class LstmKernel final : public Kernel {
+class LstmKernel final : public CpuKernel {
  public:
+  std::string name() const override { return "packed lstm"; }
   LstmKernel(PackedDirections w, PackedDirections r, Tensor bias, int64_t directions, bool reverse)
       : w_(std::move(w)), r_(std::move(r)), bias_(std::move(bias)), directions_(directions), reverse_(reverse) {}
 
@@ -149,7 +150,7 @@ class LstmKernel final : public Kernel {
   bool reverse_;
 };
 
-const Tensor* ConstantOf(const KernelRequest& request, size_t input) {
+const Tensor* ConstantOf(const CpuKernelRequest& request, size_t input) {
   const ValueFacts* facts = input < request.inputs.size() ? request.inputs[input] : nullptr;
   return facts && facts->constant && facts->constant->dtype() == DType::kFloat ? &*facts->constant : nullptr;
 }
@@ -174,7 +175,7 @@ Tensor SumOfBiases(const Tensor& bias, int64_t directions, int64_t row) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> MakeLstmKernel(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeLstmKernel(const CpuKernelRequest& request) {
   const Node& node = request.node;
   if (node.op_type != "LSTM" || !CanonicalDomain(node.domain).empty() || request.inputs.size() < 3) return nullptr;
   const Tensor *w = ConstantOf(request, 1), *r = ConstantOf(request, 2), *bias = ConstantOf(request, 3);

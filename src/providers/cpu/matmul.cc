@@ -57,7 +57,7 @@ struct Matrix {
   std::string form;
 };
 
-class PackedMatMul final : public Kernel {
+class PackedMatMul final : public CpuKernel {
  public:
   PackedMatMul(WeightCache::Later packed, Matrix matrix, Activation activation, bool bf16)
       : packed_(std::move(packed)),
@@ -66,6 +66,8 @@ class PackedMatMul final : public Kernel {
         columns_(matrix_.columns),
         activation_(activation),
         bf16_(bf16) {}
+
+  std::string name() const override { return bf16_ ? "packed gemm bf16" : "packed gemm"; }
 
   void Run(OpContext& context) const override {
     const Tensor& a = context.Input(0);
@@ -187,7 +189,7 @@ class PackedMatMul final : public Kernel {
   bool bf16_;
 };
 
-WeightCache::Later PackedWeight(const KernelRequest& request, const Matrix& matrix) {
+WeightCache::Later PackedWeight(const CpuKernelRequest& request, const Matrix& matrix) {
   if (request.policy.precision == Precision::kBf16)
     return request.weights.GetLater(
         matrix.weight, matrix.form + " of bf16", DType::kBFloat16, PackedBf16Size(matrix.depth, matrix.columns),
@@ -202,7 +204,7 @@ WeightCache::Later PackedWeight(const KernelRequest& request, const Matrix& matr
 
 }  // namespace
 
-std::unique_ptr<Kernel> MakeMatMulKernel(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeMatMulKernel(const CpuKernelRequest& request) {
   bool fused = request.node.op_type == "FusedMatMul" && request.node.domain == kInternalDomain;
   bool plain = request.node.op_type == "MatMul" && CanonicalDomain(request.node.domain).empty();
   if ((!fused && !plain) || request.inputs.size() < 2 || !request.inputs[0] || !request.inputs[1]) return nullptr;

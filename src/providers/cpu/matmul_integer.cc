@@ -11,8 +11,9 @@
 namespace ferry {
 namespace {
 
-class QuantizedMatMul final : public Kernel {
+class QuantizedMatMul final : public CpuKernel {
  public:
+  std::string name() const override { return "packed gemm int8"; }
   QuantizedMatMul(Int8Weights weights, Int8Finish finish, void (*portable)(OpContext&))
       : weights_(std::move(weights)), finish_(std::move(finish)), portable_(portable) {}
 
@@ -48,7 +49,7 @@ class QuantizedMatMul final : public Kernel {
   void (*portable_)(OpContext&);
 };
 
-std::unique_ptr<Kernel> MakeQuantizedMatMul(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeQuantizedMatMul(const CpuKernelRequest& request) {
   if (request.inputs.size() < 3 || !request.inputs[0]) return nullptr;
   for (size_t i = 1; i < request.inputs.size(); ++i)
     if (request.inputs[i] ? !request.inputs[i]->constant : i < 3) return nullptr;
@@ -67,9 +68,10 @@ std::unique_ptr<Kernel> MakeQuantizedMatMul(const KernelRequest& request) {
 
 // Both zero points may be any: (a - a0) · (w - w0) = a · w - a0 · Σw - w0 · Σa + depth · a0 · w0.
 // With scales the sums become floats.
-class IntegerMatMul final : public Kernel {
+class IntegerMatMul final : public CpuKernel {
  public:
-  IntegerMatMul(const Tensor& weight, uint8_t flip, std::vector<int32_t> zeros, const KernelRequest& request)
+  std::string name() const override { return "packed gemm int8"; }
+  IntegerMatMul(const Tensor& weight, uint8_t flip, std::vector<int32_t> zeros, const CpuKernelRequest& request)
       : weights_(PackInt8Rows(weight, flip, request.weights)), zeros_(std::move(zeros)), portable_(request.op.compute) {
     zeros_.resize(zeros_.size() == 1 ? static_cast<size_t>(shape_.columns) : zeros_.size(), zeros_[0]);
     has_zeros_ = std::any_of(zeros_.begin(), zeros_.end(), [](int32_t zero) { return zero != 0; });
@@ -198,7 +200,7 @@ class IntegerMatMul final : public Kernel {
   void (*portable_)(OpContext&);
 };
 
-std::unique_ptr<Kernel> MakeIntegerMatMul(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeIntegerMatMul(const CpuKernelRequest& request) {
   if (request.inputs.size() < 2 || !request.inputs[0] || !request.inputs[1]) return nullptr;
   const std::optional<Tensor>& weight = request.inputs[1]->constant;
   if (!weight || weight->rank() != 2 || weight->size() == 0 || !IsByte(weight->dtype())) return nullptr;
@@ -228,7 +230,7 @@ std::unique_ptr<Kernel> MakeIntegerMatMul(const KernelRequest& request) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> MakeIntegerProductKernel(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeIntegerProductKernel(const CpuKernelRequest& request) {
   if (request.node.op_type == "MatMulInteger" && CanonicalDomain(request.node.domain).empty())
     return MakeIntegerMatMul(request);
   if (request.node.op_type == "DynamicMatMul" && request.node.domain == kInternalDomain)

@@ -17,7 +17,7 @@ struct Use {
 
 // A Concat whose kernel knows of parts in place.
 struct Candidate {
-  const Step* step = nullptr;
+  const StepPlan* step = nullptr;
   int result = -1;
   size_t bytes = 0;
   int64_t width = 0;         // of the result's rows
@@ -27,24 +27,29 @@ struct Candidate {
 
 class Placer {
  public:
-  Placer(const std::vector<Step>& steps, const std::vector<Slot>& slots, const std::vector<int>& viewed,
-         const OuterFacts& facts)
-      : steps_(steps), slots_(slots), viewed_(viewed), facts_(facts), places_(slots.size()), uses_(slots.size()) {}
+  Placer(const Plan& plan, const std::vector<int>& viewed, const OuterFacts& facts)
+      : steps_(plan.steps),
+        slots_(plan.slots),
+        viewed_(viewed),
+        facts_(facts),
+        places_(plan.slots.size()),
+        uses_(plan.slots.size()) {}
 
   std::vector<PartPlace> Place() {
     std::vector<Candidate> concats = FindConcats();
-    if (concats.empty()) return std::move(places_);
+    if (concats.empty()) return {};
     FindUses();
     for (const Candidate& concat : concats)
       if (!JoinNeighbours(concat)) PlaceParts(concat);
-    TellKernels();
     return std::move(places_);
   }
 
  private:
   const Slot& SlotAt(int slot) const { return slots_[static_cast<size_t>(slot)]; }
   Use& UseOf(int slot) { return uses_[static_cast<size_t>(slot)]; }
-  bool InArena(int slot) const { return slot >= 0 && SlotAt(slot).place == Slot::Place::kArena; }
+  bool InArena(int slot) const {
+    return slot >= 0 && SlotAt(slot).place == Slot::Place::kArena && SlotAt(slot).space == &HostMemory();
+  }
   size_t BytesOf(int slot) const { return StorageBytes(SlotAt(slot).dtype, SlotAt(slot).shape->ElementCount()); }
   // Where the memory of a slot, or of what it is a view of, lies.
   int Viewed(int slot) const { return viewed_[static_cast<size_t>(slot)]; }
@@ -54,8 +59,8 @@ class Placer {
   // earlier one for its only part.
   std::vector<Candidate> FindConcats() const {
     std::vector<Candidate> found;
-    for (const Step& step : steps_) {
-      if (step.chain || step.node->op_type != "Concat" || !step.kernel->ReadsStrided(0)) continue;
+    for (const StepPlan& step : steps_) {
+      if (step.chain || step.node->op_type != "Concat" || !HasInput(step.kernel.reads_strided, 0)) continue;
       const int result = step.outputs[0];
       if (!InArena(result) || BytesOf(result) == 0) continue;
       const Shape& shape = *SlotAt(result).shape;
@@ -79,11 +84,11 @@ class Placer {
 
   void FindUses() {
     for (size_t i = 0; i < steps_.size(); ++i) {
-      const Step& step = steps_[i];
+      const StepPlan& step = steps_[i];
       if (!step.outputs.empty() && step.outputs[0] >= 0) UseOf(step.outputs[0]).made_by = static_cast<int>(i);
       for (size_t j = 0; j < step.inputs.size(); ++j)
         if (step.inputs[j] >= 0) UseOf(step.inputs[j]).readers.push_back({i, j});
-      for (const Body& body : step.bodies)
+      for (const BodyPlan& body : step.bodies)
         for (int slot : body.captured_slots) UseOf(slot).dense_only = true;
     }
     for (size_t i = 0; i < slots_.size(); ++i)
@@ -96,12 +101,9 @@ class Placer {
     const int memory = Viewed(slot);
     if (stride == 0) return InArena(memory) && BytesOf(memory) == BytesOf(slot);
     const Use& use = UseOf(slot);
-    auto knows = [&](const Reader& reader) {
-      const Step& step = steps_[reader.step];
-      return step.kernel && step.kernel->ReadsStrided(reader.input);
-    };
-    const Kernel* maker = use.made_by < 0 ? nullptr : steps_[static_cast<size_t>(use.made_by)].kernel.get();
-    return !use.dense_only && maker && maker->WritesStrided() &&
+    auto knows = [&](const Reader& reader) { return HasInput(steps_[reader.step].kernel.reads_strided, reader.input); };
+    const KernelPlan* maker = use.made_by < 0 ? nullptr : &steps_[static_cast<size_t>(use.made_by)].kernel;
+    return !use.dense_only && maker && maker->writes_strided &&
            std::all_of(use.readers.begin(), use.readers.end(), knows);
   }
 
@@ -130,21 +132,7 @@ class Placer {
     }
   }
 
-  void TellKernels() {
-    auto apart = [&](int slot) { return slot >= 0 && places_[static_cast<size_t>(slot)].stride != 0; };
-    auto rows = [&](int slot) {
-      return apart(slot) ? StridedRows{*SlotAt(slot).shape, places_[static_cast<size_t>(slot)].stride} : StridedRows();
-    };
-    for (const Step& step : steps_) {
-      const int result = step.outputs.empty() ? -1 : step.outputs[0];
-      if (!apart(result) && std::none_of(step.inputs.begin(), step.inputs.end(), apart)) continue;
-      RowLayout layout{{}, rows(result)};
-      for (int slot : step.inputs) layout.inputs.push_back(rows(slot));
-      step.kernel->SetRows(std::move(layout));
-    }
-  }
-
-  const std::vector<Step>& steps_;
+  const std::vector<StepPlan>& steps_;
   const std::vector<Slot>& slots_;
   const std::vector<int>& viewed_;
   const OuterFacts& facts_;
@@ -154,9 +142,8 @@ class Placer {
 
 }  // namespace
 
-std::vector<PartPlace> PlaceConcats(const std::vector<Step>& steps, const std::vector<Slot>& slots,
-                                    const std::vector<int>& viewed, const OuterFacts& facts) {
-  return Placer(steps, slots, viewed, facts).Place();
+std::vector<PartPlace> PlaceConcats(const Plan& plan, const std::vector<int>& viewed, const OuterFacts& facts) {
+  return Placer(plan, viewed, facts).Place();
 }
 
 }  // namespace ferry

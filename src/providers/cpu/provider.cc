@@ -1,53 +1,104 @@
-#include "engine/provider.h"
+#include "providers/cpu/provider.h"
 
+#include "kernels/isa.h"
+#include "providers/cpu/image_chains.h"
 #include "providers/cpu/kernels.h"
+#include "providers/cpu/pipeline.h"
+#include "providers/cpu/place_concats.h"
+#include "providers/cpu/tuner.h"
 
 namespace ferry {
 namespace {
 
-class PortableKernel final : public Kernel {
+// To be raised whenever a form of packed weights changes its layout under the same name.
+constexpr int kPackingVersion = 2;
+
+class PortableKernel final : public CpuKernel {
  public:
   explicit PortableKernel(const Operator& op) : op_(op) {}
+  std::string name() const override { return op_.is_view ? "view" : "portable"; }
   void Run(OpContext& context) const override { op_.compute(context); }
-  bool ReadsAnywhere(size_t input) const override { return input < 32 && (op_.reads_anywhere >> input & 1); }
+  bool ReadsAnywhere(size_t input) const override { return HasInput(op_.reads_anywhere, input); }
 
  private:
   const Operator& op_;
 };
 
+using KernelMaker = std::unique_ptr<CpuKernel> (*)(const CpuKernelRequest&);
+constexpr KernelMaker kMakers[] = {
+    MakeMatMulKernel, MakeConvKernel,           MakeConvTransposeKernel, MakeLstmKernel,
+    MakeRowKernel,    MakeIntegerProductKernel, MakeQuantizedConvKernel, MakeQuantizeKernel,
+    MakeConcatKernel, MakeImageKernel,          MakeElementwiseKernel,
+};
+
+std::unique_ptr<CpuKernel> MakeKernel(const CpuKernelRequest& request) {
+  for (KernelMaker make : kMakers)
+    if (auto kernel = make(request)) return kernel;
+  return std::make_unique<PortableKernel>(request.op);
+}
+
+std::unique_ptr<Tuner> MakeTuner(const std::string& file) {
+  if (file.empty()) return nullptr;
+  return std::make_unique<Tuner>(file == "none" ? "" : file);
+}
+
+class CpuCompiler final : public Compiler {
+ public:
+  explicit CpuCompiler(const ProviderOptions& options)
+      : tuner_(MakeTuner(options.tune)), policy_{options.exact, tuner_.get(), options.precision} {}
+
+  void Rewrite(Graph& graph) const override { Optimize(graph); }
+  std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& inputs,
+                                          GraphFacts& facts) const override {
+    return Specialize(graph, inputs, facts);
+  }
+
+  std::optional<ChosenKernel> Choose(const KernelRequest& request) const override {
+    std::unique_ptr<CpuKernel> kernel = MakeKernel({request, policy_});
+    KernelPlan plan{.name = kernel->name(), .writes_strided = kernel->WritesStrided()};
+    for (size_t i = 0; i < request.inputs.size() && i < 32; ++i) {
+      plan.reads_anywhere |= uint32_t{kernel->ReadsAnywhere(i)} << i;
+      plan.reads_strided |= uint32_t{kernel->ReadsStrided(i)} << i;
+    }
+    return ChosenKernel{std::move(plan), std::move(kernel)};
+  }
+
+  std::vector<ImageChain> FindChains(std::span<const Node* const> nodes, const OuterFacts& facts,
+                                     const std::vector<std::string>& results) const override {
+    return FindImageChains(nodes, facts, results);
+  }
+  std::vector<PartPlace> PlaceParts(const Plan& plan, const std::vector<int>& viewed,
+                                    const OuterFacts& facts) const override {
+    return PlaceConcats(plan, viewed, facts);
+  }
+
+  void Save() const override {
+    if (tuner_) tuner_->Save();
+  }
+
+ private:
+  const std::unique_ptr<Tuner> tuner_;
+  const KernelPolicy policy_;
+};
+
 class Cpu final : public Provider {
  public:
   std::string_view name() const override { return "cpu"; }
-  std::unique_ptr<Kernel> MakeKernel(const KernelRequest& request) const override {
-    if (auto kernel = MakeMatMulKernel(request)) return kernel;
-    if (auto kernel = MakeConvKernel(request)) return kernel;
-    if (auto kernel = MakeConvTransposeKernel(request)) return kernel;
-    if (auto kernel = MakeLstmKernel(request)) return kernel;
-    if (auto kernel = MakeRowKernel(request)) return kernel;
-    if (auto kernel = MakeIntegerProductKernel(request)) return kernel;
-    if (auto kernel = MakeQuantizedConvKernel(request)) return kernel;
-    if (auto kernel = MakeQuantizeKernel(request)) return kernel;
-    if (auto kernel = MakeConcatKernel(request)) return kernel;
-    if (auto kernel = MakeImageKernel(request)) return kernel;
-    if (auto kernel = MakeElementwiseKernel(request)) return kernel;
-    return std::make_unique<PortableKernel>(request.op);
+  std::string Fingerprint(const ProviderOptions& options) const override {
+    return Cat("packing ", kPackingVersion, ", instructions ", static_cast<int>(BestIsa()),
+               options.exact ? ", exact" : "", options.tune.empty() ? "" : ", tuned", ", precision ",
+               static_cast<int>(options.precision));
+  }
+  std::unique_ptr<const Compiler> Open(const ProviderOptions& options) const override {
+    return std::make_unique<CpuCompiler>(options);
   }
 };
 
 }  // namespace
 
-Kernel::~Kernel() = default;
-
-void Kernel::SetRows(RowLayout rows) { rows_ = std::move(rows); }
-
-const Provider& CpuProvider() {
+const Provider& MakeCpuProvider() {
   static const Cpu cpu;
   return cpu;
-}
-
-const Provider& FindProvider(std::string_view name) {
-  if (name == CpuProvider().name()) return CpuProvider();
-  Fail(ErrorCode::kInvalidArgument, "there is no provider '", Printable(name), "'; there is: cpu");
 }
 
 }  // namespace ferry

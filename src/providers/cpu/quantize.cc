@@ -10,8 +10,9 @@ namespace {
 
 constexpr int64_t kGrain = 32768;
 
-class DynamicQuantize final : public Kernel {
+class DynamicQuantize final : public CpuKernel {
  public:
+  std::string name() const override { return "quantize"; }
   void Run(OpContext& context) const override {
     constexpr float kLargest = 255;
     const Int8Kernels& kernels = BestInt8Kernels();
@@ -31,8 +32,9 @@ class DynamicQuantize final : public Kernel {
   }
 };
 
-class WholeQuantize final : public Kernel {
+class WholeQuantize final : public CpuKernel {
  public:
+  std::string name() const override { return "quantize"; }
   WholeQuantize(DType type, float scale, int32_t zero) : type_(type), scale_(scale), zero_(zero) {}
 
   void Run(OpContext& context) const override {
@@ -51,8 +53,9 @@ class WholeQuantize final : public Kernel {
   int32_t zero_;
 };
 
-class WholeDequantize final : public Kernel {
+class WholeDequantize final : public CpuKernel {
  public:
+  std::string name() const override { return "dequantize"; }
   WholeDequantize(float scale, int32_t zero) : scale_(scale), zero_(zero) {}
 
   void Run(OpContext& context) const override {
@@ -70,7 +73,7 @@ class WholeDequantize final : public Kernel {
 };
 
 // One constant scale and zero point of a byte type, no other type in between.
-std::unique_ptr<Kernel> MakeWhole(const KernelRequest& request, bool quantizes) {
+std::unique_ptr<CpuKernel> MakeWhole(const CpuKernelRequest& request, bool quantizes) {
   if (request.inputs.size() < 2 || request.outputs.empty() || !request.inputs[0] || !request.inputs[1] ||
       !request.outputs[0])
     return nullptr;
@@ -95,7 +98,7 @@ std::unique_ptr<Kernel> MakeWhole(const KernelRequest& request, bool quantizes) 
 
 }  // namespace
 
-std::unique_ptr<Kernel> MakeQuantizeKernel(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeQuantizeKernel(const CpuKernelRequest& request) {
   if (!CanonicalDomain(request.node.domain).empty()) return nullptr;
   const std::string& op = request.node.op_type;
   if (op == "QuantizeLinear" || op == "DequantizeLinear") return MakeWhole(request, op == "QuantizeLinear");

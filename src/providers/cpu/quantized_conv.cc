@@ -27,6 +27,7 @@ bool MergesTaps(const ImageConvPlan& plan) {
 
 class ProductConv final : public Algorithm {
  public:
+  std::string_view name() const override { return "im2col gemm int8"; }
   ProductConv(const ImageConvPlan& plan, Int8Finish finish, Int8Weights weights)
       : Algorithm(plan, std::move(finish)), weights_(std::move(weights)) {
     for (size_t i = 0; i < 3; ++i) {
@@ -219,6 +220,7 @@ int64_t TapPairs(const ConvPlan& conv) { return (conv.counts.taps + 1) / 2; }
 
 class DepthwiseConv8 final : public Algorithm {
  public:
+  std::string_view name() const override { return "depthwise int8"; }
   DepthwiseConv8(const ImageConvPlan& plan, Int8Finish finish, WeightCache::Later weights)
       : Algorithm(plan, std::move(finish)),
         weights_(std::move(weights)),
@@ -291,7 +293,7 @@ WeightCache::Later DepthwiseTaps(const Tensor& weight, const ConvPlan& conv, Wei
   return cache.GetLater(weight, "8-bit taps", DType::kInt16, count + 2 * channels, turn, true);
 }
 
-std::unique_ptr<Algorithm> Choose(const KernelRequest& request, const Shape& shape) {
+std::unique_ptr<Algorithm> Choose(const CpuKernelRequest& request, const Shape& shape) {
   const Tensor& weight = *request.inputs[1]->constant;
   ImageConvPlan plan = PlanImageConv(request.node, shape, weight.shape());
   const ConvPlan& conv = plan.conv;
@@ -316,8 +318,9 @@ std::unique_ptr<Algorithm> Choose(const KernelRequest& request, const Shape& sha
   return std::make_unique<ProductConv>(plan, finish_of(kProduct), std::move(packed));
 }
 
-class QuantizedImageConv final : public Kernel {
+class QuantizedImageConv final : public CpuKernel {
  public:
+  std::string name() const override { return std::string(algorithm_->name()); }
   QuantizedImageConv(Shape shape, std::unique_ptr<Algorithm> algorithm, void (*portable)(OpContext&))
       : shape_(std::move(shape)), algorithm_(std::move(algorithm)), portable_(portable) {}
 
@@ -336,7 +339,7 @@ class QuantizedImageConv final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> MakeQuantizedConvKernel(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeQuantizedConvKernel(const CpuKernelRequest& request) {
   if (request.node.op_type != "QuantizedImageConv" || request.node.domain != kInternalDomain) return nullptr;
   if (request.inputs.size() < 3 || !request.inputs[0]) return nullptr;
   for (size_t i = 1; i < request.inputs.size(); ++i)

@@ -17,6 +17,7 @@ class QuantizedConvAlgorithm {
   QuantizedConvAlgorithm(const ImageConvPlan& plan, Int8Finish finish) : plan_(plan), finish_(std::move(finish)) {}
   virtual ~QuantizedConvAlgorithm() = default;
   virtual void Run(const QuantizedConvCall& call) const = 0;
+  virtual std::string_view name() const = 0;
   const ImageConvPlan& plan() const { return plan_; }
   DType y_type() const { return finish_.step().y_type; }
 

@@ -37,6 +37,7 @@ namespace {
 
 class RunsConv final : public QuantizedConvAlgorithm {
  public:
+  std::string_view name() const override { return "implicit gemm int8"; }
   RunsConv(const ImageConvPlan& plan, Int8Finish finish, Int8Weights weights)
       : QuantizedConvAlgorithm(plan, std::move(finish)), weights_(std::move(weights)) {
     const ConvPlan& conv = plan_.conv;

@@ -62,6 +62,7 @@ WeightCache::Later WinogradWeights(const Tensor& weight, const ConvPlan& conv, i
 
 class WinogradConv8 final : public QuantizedConvAlgorithm {
  public:
+  std::string_view name() const override { return "winograd int8"; }
   WinogradConv8(const ImageConvPlan& plan, Int8Finish finish, int64_t outputs, const Tensor& weight, WeightCache& cache)
       : QuantizedConvAlgorithm(plan, std::move(finish)),
         kernels_(KernelsOf(outputs)),

@@ -18,15 +18,16 @@ std::optional<Shape> ConcreteShape(const ValueFacts* facts) {
 }
 
 // The first of the axes that `name` counts from, when it stands for the last axes of x.
-std::optional<size_t> AxisOf(const KernelRequest& request, size_t rank) {
+std::optional<size_t> AxisOf(const CpuKernelRequest& request, size_t rank) {
   int64_t axis = request.node.Int("axis", -1), signed_rank = static_cast<int64_t>(rank);
   if (axis < 0) axis += signed_rank;
   if (axis < 0 || axis >= signed_rank) return std::nullopt;
   return static_cast<size_t>(axis);
 }
 
-class SoftmaxKernel final : public Kernel {
+class SoftmaxKernel final : public CpuKernel {
  public:
+  std::string name() const override { return "softmax rows"; }
   explicit SoftmaxKernel(int64_t count) : count_(count) {}
 
   void Run(OpContext& context) const override {
@@ -43,8 +44,9 @@ class SoftmaxKernel final : public Kernel {
   int64_t count_;
 };
 
-class NormalizeKernel final : public Kernel {
+class NormalizeKernel final : public CpuKernel {
  public:
+  std::string name() const override { return "normalize rows"; }
   NormalizeKernel(int64_t count, float epsilon, bool centered)
       : count_(count), epsilon_(epsilon), centered_(centered) {}
 
@@ -76,9 +78,10 @@ class NormalizeKernel final : public Kernel {
   bool centered_;
 };
 
-class MapKernel final : public Kernel {
+class MapKernel final : public CpuKernel {
  public:
   using Row = void (*)(const float*, float*, int64_t);
+  std::string name() const override { return "elementwise"; }
   explicit MapKernel(Activation activation) : activation_(activation) {}
   explicit MapKernel(Row row) : row_(row) {}
 
@@ -99,13 +102,13 @@ class MapKernel final : public Kernel {
   Row row_ = nullptr;
 };
 
-std::unique_ptr<Kernel> MakeSoftmax(const KernelRequest& request, const Shape& x) {
+std::unique_ptr<CpuKernel> MakeSoftmax(const CpuKernelRequest& request, const Shape& x) {
   std::optional<size_t> axis = AxisOf(request, x.rank());
   if (!axis || *axis + 1 != x.rank() || x.back() == 0) return nullptr;
   return std::make_unique<SoftmaxKernel>(x.back());
 }
 
-std::unique_ptr<Kernel> MakeNormalize(const KernelRequest& request, const Shape& x) {
+std::unique_ptr<CpuKernel> MakeNormalize(const CpuKernelRequest& request, const Shape& x) {
   std::optional<size_t> axis = AxisOf(request, x.rank());
   if (!axis || request.node.Int("stash_type", 1) != 1) return nullptr;
   for (size_t i = 1; i < request.outputs.size(); ++i)
@@ -121,7 +124,7 @@ std::unique_ptr<Kernel> MakeNormalize(const KernelRequest& request, const Shape&
   return std::make_unique<NormalizeKernel>(inner.ElementCount(), request.node.Float("epsilon", 1e-5f), centered);
 }
 
-std::unique_ptr<Kernel> MakeMap(const Node& node) {
+std::unique_ptr<CpuKernel> MakeMap(const Node& node) {
   using Kind = ActivationKind;
   if (node.op_type == "Exp") return std::make_unique<MapKernel>(BestRowKernels().exp);
   if (node.op_type == "Erf") return std::make_unique<MapKernel>(BestRowKernels().erf);
@@ -140,7 +143,7 @@ std::unique_ptr<Kernel> MakeMap(const Node& node) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> MakeRowKernel(const KernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeRowKernel(const CpuKernelRequest& request) {
   if (!CanonicalDomain(request.node.domain).empty() || request.inputs.empty() || !IsFloat(request.inputs[0]))
     return nullptr;
   if (auto map = MakeMap(request.node)) return map;

@@ -1,4 +1,4 @@
-#include "passes/optimize.h"
+#include "providers/cpu/pipeline.h"
 
 #include "graph/scopes.h"
 #include "passes/cancel_transposes.h"

@@ -10,6 +10,7 @@
 #include "engine/weight_cache.h"
 #include "graph/scopes.h"
 #include "measure/multiply_adds.h"
+#include "measure/sized_inputs.h"
 #include "ops/infer_graph.h"
 
 namespace ferry {
@@ -61,19 +62,6 @@ class Counter {
   ModelSummary& summary_;
   std::map<std::string, int64_t> histogram_;
 };
-
-FactsByName InputFacts(const ModelSummary& summary) {
-  FactsByName facts;
-  for (const ValueInfo& input : summary.inputs) {
-    Type type = input.type;
-    if (type.shape)
-      for (Dim& dim : *type.shape)
-        if (auto size = summary.dimensions.find(dim.symbol); dim.named() && size != summary.dimensions.end())
-          dim = Dim(size->second);
-    facts[input.name].type = std::move(type);
-  }
-  return facts;
-}
 
 using FindFacts = std::function<const ValueFacts*(const std::string&)>;
 
@@ -183,13 +171,13 @@ std::optional<int64_t> ActivationBytes(const Graph& graph, const GraphFacts& fac
   return bytes;
 }
 
-void Infer(const Model& model, ModelSummary& summary) {
+void Infer(const Model& model, const FactsByName& inputs, ModelSummary& summary) {
   Graph graph = PrepareGraph(model);
   // The same inference twice: with names kept, for the shapes of outputs; with sizes filled in, for the costs.
   GraphFacts symbolic = InferGraph(graph, {});
   for (ValueInfo& output : summary.outputs)
     if (const ValueFacts* facts = symbolic.Find(output.name)) output.type = Merge(output.type, facts->type);
-  GraphFacts facts = InferGraph(graph, InputFacts(summary));
+  GraphFacts facts = InferGraph(graph, inputs);
   summary.layers = ListLayers(graph, symbolic, facts);
   summary.multiply_adds = CountMultiplyAdds(graph, facts.values, facts, {});
   summary.activation_bytes = ActivationBytes(graph, facts, summary);
@@ -202,22 +190,15 @@ void Infer(const Model& model, ModelSummary& summary) {
 ModelSummary Summarize(const Model& model, const std::map<std::string, int64_t>& dimensions) {
   ModelSummary summary;
   summary.outputs = model.graph.outputs;
-  for (const ValueInfo& input : model.graph.inputs)
-    if (!model.graph.FindInitializer(input.name)) summary.inputs.push_back(input);
-  for (const ValueInfo& input : summary.inputs)
-    for (const Dim& dim : input.type.shape.value_or(SymbolicShape{}))
-      if (dim.named()) summary.dimensions[dim.symbol] = 1;
-  for (const auto& [name, size] : dimensions) {
-    if (!summary.dimensions.count(name))
-      Fail(ErrorCode::kInvalidArgument, "no input has a dimension named '", Printable(name), "'");
-    summary.dimensions[name] = size;
-  }
+  const SizedInputs sized = SizeInputs(model, dimensions);
+  summary.inputs = sized.infos;
+  summary.dimensions = sized.dimensions;
   Counter counter(summary);
   counter.Visit(model.graph);
   for (const Function& function : model.functions) counter.Visit(function.nodes);
   counter.Finish();
   try {
-    Infer(model, summary);
+    Infer(model, sized.facts, summary);
   } catch (const Error& error) {
     summary.unknown_because = error.message();
   }

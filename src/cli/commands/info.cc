@@ -4,6 +4,7 @@
 #include "cli/output.h"
 #include "cli/shared_options.h"
 #include "measure/graph_drawing.h"
+#include "measure/plan_summary.h"
 #include "measure/summary.h"
 #include "onnx/reader.h"
 
@@ -15,12 +16,17 @@ constexpr Option kOptions[] = {
     kDimOption,
     {.name = "layers", .help = "list every layer with its shapes, parameters and multiply-adds"},
     {.name = "graph", .help = "draw the graph: a line per node, a track per value"},
+    {.name = "plan", .help = "list the steps of a run: who takes each by which algorithm, and where results lie"},
+    kProviderOption,
+    kExactOption,
+    kPrecisionOption,
 };
 constexpr Example kExamples[] = {
     {"ferry info model.onnx", "what is in the file?"},
     {"ferry info model.onnx --dim batch=8", "memory and multiply-adds for a batch of 8"},
     {"ferry info model.onnx --layers", "which layer costs what?"},
     {"ferry info model.onnx --graph", "what follows what?"},
+    {"ferry info model.onnx --plan", "what will run where, and in how much memory?"},
 };
 
 constexpr size_t kLongestName = 60;
@@ -169,6 +175,42 @@ std::string ToLines(const Model& model, const ModelSummary& summary) {
   return lines.Text();
 }
 
+std::string PlaceText(const PlannedValue& value) {
+  std::string text = value.place;
+  if (value.offset) text += Cat(" +", *value.offset);
+  return value.space == "host" ? text : Cat(text, " in ", value.space);
+}
+
+std::string PlanTable(const PlanSummary& plan) {
+  Columns columns({false, false, false, false, false, true, false}, "");
+  columns.Add({"step", "operator", "by", "algorithm", "result", "bytes", "where"});
+  for (const PlannedStep& step : plan.steps) {
+    const std::string name = step.node.empty() && !step.outputs.empty() ? step.outputs[0].name : step.node;
+    std::vector<std::string> row = {Cat(std::string(2 * step.depth, ' '), Printable(name, kLongestName)),
+                                    Printable(step.op), step.provider, step.algorithm};
+    if (!step.outputs.empty()) {
+      const PlannedValue& value = step.outputs[0];
+      row.insert(row.end(), {value.type, value.bytes ? Cat(*value.bytes) : "?", PlaceText(value)});
+    }
+    columns.Add(std::move(row));
+  }
+  return columns.Text();
+}
+
+std::string PlanLines(const PlanSummary& plan) {
+  Columns lines({}, "");
+  std::vector<std::string> parts;
+  for (const auto& [provider, steps] : plan.steps_by_provider) parts.push_back(Cat(steps, " by ", provider));
+  lines.Add({"steps", Join(parts, ", ")});
+  for (const auto& [space, bytes] : plan.arena_bytes)
+    lines.Add({Cat("arena (", space, ")"), HumanBytes(static_cast<double>(bytes))});
+  for (const auto& [space, bytes] : plan.weight_bytes)
+    lines.Add({Cat("weights (", space, ")"), HumanBytes(static_cast<double>(bytes))});
+  if (plan.dynamic_values > 0)
+    lines.Add({"sized while running", Plural(static_cast<int64_t>(plan.dynamic_values), "value")});
+  return lines.Text();
+}
+
 // A model whose external data is not there can still be described.
 Model ReadForInfo(const std::string& path) {
   try {
@@ -185,6 +227,8 @@ int Run(const Arguments& arguments) {
   if (arguments.json()) {
     Json json = ToJson(model, summary);
     if (arguments.Has("layers")) json.Set("layers", LayersJson(summary));
+    if (arguments.Has("plan"))
+      json.Set("plan", ToJson(SummarizePlan(model, DimensionsFrom(arguments), SessionOptionsFrom(arguments))));
     PrintJson(json);
     return kGood;
   }
@@ -192,6 +236,10 @@ int Run(const Arguments& arguments) {
   if (!summary.layers.empty()) Print(Cat("\n", OperatorTable(summary)));
   if (arguments.Has("layers")) Print(Cat("\n", LayerTable(summary)));
   if (arguments.Has("graph")) Print(Cat("\n", DrawGraph(summary)));
+  if (arguments.Has("plan")) {
+    const PlanSummary plan = SummarizePlan(model, DimensionsFrom(arguments), SessionOptionsFrom(arguments));
+    Print(Cat("\n", PlanLines(plan), "\n", PlanTable(plan)));
+  }
   return kGood;
 }
 
@@ -206,7 +254,8 @@ constinit const Command command_info = {
         "The activation peak is the memory that one run needs beside the weights. Multiply-adds are those of "
         "convolutions, matrix products, attention and recurrences. Both are for the sizes of named dimensions, 1 "
         "unless "
-        "--dim says otherwise. Layers are the model's nodes as they run, before they are rewritten for speed.",
+        "--dim says otherwise. Layers are the model's nodes as they run, before they are rewritten for speed; "
+        "the plan's steps are those after it.",
     .positions = kPositions,
     .options = kOptions,
     .examples = kExamples,

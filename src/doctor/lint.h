@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +10,7 @@
 
 #include "doctor/doctor.h"
 #include "doctor/patient.h"
+#include "graph/standard.h"
 #include "measure/finding.h"
 
 namespace ferry {
@@ -59,16 +59,6 @@ const Lint* FindLint(std::string_view name);
 
 // The place of a node as findings name it.
 Place PlaceOf(const Node& node, std::string graph = {});
-
-inline bool IsOneOf(std::string_view word, std::initializer_list<std::string_view> words) {
-  for (std::string_view one : words)
-    if (word == one) return true;
-  return false;
-}
-// Whether a node is of this operator of ai.onnx.
-inline bool IsStandard(const Node& node, std::string_view op_type) {
-  return node.op_type == op_type && CanonicalDomain(node.domain).empty();
-}
 
 // Calls visit(node, where) for every node of a model: of the main graph, of bodies and of functions. `where` is what
 // Place::graph says.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/one_of.h"
 #include "measure/elements.h"
 #include "ops/operator.h"
 
@@ -11,10 +12,6 @@ namespace ferry {
 namespace {
 
 constexpr RandomRange kZeroOrOne{.least = 0, .most = 1, .whole = true};
-
-bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 bool DrawsFreely(const Node& node) {
   const Operator* op = FindOperator(node.domain, node.op_type);

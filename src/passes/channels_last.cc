@@ -18,10 +18,6 @@ namespace {
 // The first layer reads the caller's image as it is when it has at most this many channels.
 constexpr int64_t kMostDirectChannels = 4;
 
-bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 bool IsUnary(std::string_view op) {
   return IsOneOf(
       op,

@@ -11,24 +11,20 @@
 namespace ferry {
 namespace {
 
-bool IsOneOf(const Node& node, std::initializer_list<std::string_view> ops) {
-  return CanonicalDomain(node.domain).empty() && std::find(ops.begin(), ops.end(), node.op_type) != ops.end();
-}
-
 // Elements stay what they are and as many.
 bool OnlyMoves(const Node& node) {
-  return node.outputs.size() == 1 && IsOneOf(node, {"Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze",
-                                                    "Identity", "DepthToSpace", "SpaceToDepth"});
+  return node.outputs.size() == 1 && IsStandard(node, {"Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze",
+                                                       "Identity", "DepthToSpace", "SpaceToDepth"});
 }
 
 // Functions of one element; other operands must be single constants.
 bool IsElementwise(const Node& node) {
   return node.outputs.size() == 1 &&
-         IsOneOf(node,
-                 {"Relu",     "Clip", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Swish",          "Tanh",
-                  "Elu",      "Selu", "Celu",      "Gelu",    "Mish",        "Softplus",  "Softsign",       "Exp",
-                  "Log",      "Sqrt", "Erf",       "Abs",     "Neg",         "Floor",     "Ceil",           "Round",
-                  "Identity", "Add",  "Sub",       "Mul",     "Div",         "Pow",       "ThresholdedRelu"});
+         IsStandard(node,
+                    {"Relu",     "Clip", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Swish",          "Tanh",
+                     "Elu",      "Selu", "Celu",      "Gelu",    "Mish",        "Softplus",  "Softsign",       "Exp",
+                     "Log",      "Sqrt", "Erf",       "Abs",     "Neg",         "Floor",     "Ceil",           "Round",
+                     "Identity", "Add",  "Sub",       "Mul",     "Div",         "Pow",       "ThresholdedRelu"});
 }
 
 // What stands between an operator and the QuantizeLinear after it.
@@ -103,9 +99,9 @@ class Folding {
     if (producer < 0 || editor_.Uses(tail->value) != 1) return false;
     const Node& core = editor_.node(static_cast<size_t>(producer));
     if (IsStandard(core, "Add")) return FoldAdd(static_cast<size_t>(producer), *tail) || FoldBiased(core, *tail);
-    if (IsOneOf(core, {"Conv", "Gemm", "MatMul"})) return FoldProduct(static_cast<size_t>(producer), {}, *tail);
+    if (IsStandard(core, {"Conv", "Gemm", "MatMul"})) return FoldProduct(static_cast<size_t>(producer), {}, *tail);
     if (IsStandard(core, "MaxPool")) return FoldMaxPool(static_cast<size_t>(producer), *tail);
-    if (IsOneOf(core, {"GlobalAveragePool", "ReduceMean"})) return FoldMean(static_cast<size_t>(producer), *tail);
+    if (IsStandard(core, {"GlobalAveragePool", "ReduceMean"})) return FoldMean(static_cast<size_t>(producer), *tail);
     if (IsStandard(core, "Concat") && tail->nodes.empty()) return FoldConcat(static_cast<size_t>(producer), *tail);
     return false;
   }
@@ -272,7 +268,7 @@ class Folding {
 
   // A product of quantized operands whose result is used as it is.
   bool FoldToFloat(size_t index) {
-    if (!IsOneOf(editor_.node(index), {"Conv", "Gemm", "MatMul"})) return false;
+    if (!IsStandard(editor_.node(index), {"Conv", "Gemm", "MatMul"})) return false;
     std::optional<Product> product = MatchProduct(editor_.node(index), {});
     if (!product || !Complete(*product, 1.0f)) return false;
     QuantizedStep{DType::kFloat, product->x.how.zero}.Write(product->made);

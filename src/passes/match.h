@@ -5,13 +5,9 @@
 #include <string_view>
 
 #include "graph/editor.h"
+#include "graph/standard.h"
 
 namespace ferry {
-
-// Is it this operator of the ONNX standard?
-inline bool IsStandard(const Node& node, std::string_view op) {
-  return node.op_type == op && CanonicalDomain(node.domain).empty();
-}
 
 // Has the graph a node of one of these operators? Asked before an editor is made: most passes find nothing to do.
 bool HasAny(const Graph& graph, std::initializer_list<std::string_view> ops);

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "base/one_of.h"
 #include "graph/scopes.h"
 #include "ops/support/fused.h"
 
@@ -12,10 +13,6 @@ namespace {
 
 // What one core may count on to keep of a cache that it shares with others.
 constexpr int64_t kCacheBytes = 8 << 20;
-
-bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 bool TreatsImagesAlone(const Node& node) {
   if (node.domain == kInternalDomain)

@@ -1,8 +1,8 @@
 // Calls of ATen operators: which overload is meant, and its arguments as the rules take them.
 #include <algorithm>
-#include <iterator>
 
 #include "base/error.h"
+#include "base/one_of.h"
 #include "torch/lower/rule.h"
 #include "torch/script/builtins.h"
 
@@ -29,11 +29,6 @@ constexpr struct {
     {"__ixor__", "bitwise_xor_"},
     {"feature_dropout_", "feature_dropout_"},
 };
-
-template <class Names>
-bool IsOneOf(const Names& names, std::string_view wanted) {
-  return std::find(std::begin(names), std::end(names), wanted) != std::end(names);
-}
 
 bool IsNumber(const ScriptValue& value, bool integer_only) {
   const Scalar* number = value.get<Scalar>();
@@ -95,11 +90,11 @@ bool Bind(const Signature& signature, const Arguments& args, bool loosely, Bound
     auto found = std::find_if(parameters.begin(), parameters.end(),
                               [&, &wanted = name](const Parameter& p) { return p.name == wanted; });
     if (found == parameters.end()) {
-      if (IsOneOf(kIgnored, name) || value.is_none()) continue;
+      if (IsOneOf(name, kIgnored) || value.is_none()) continue;
       return false;
     }
     if (static_cast<size_t>(found - parameters.begin()) < args.values.size()) return false;
-    if (IsOneOf(kIgnored, name)) continue;
+    if (IsOneOf(name, kIgnored)) continue;
     if (!Fits(*found, value, loosely)) return false;
     bound.arguments.emplace_back(&*found, &value);
   }
@@ -155,7 +150,7 @@ bool DividesIntegers(Interpreter& in, const std::string& name, const Arguments& 
 ScriptValue FromResults(Interpreter& in, const std::string& name, const std::vector<Arg>& results) {
   std::vector<ScriptValue> values;
   for (const Arg& result : results) values.push_back(Interpreter::FromArg(result));
-  if (IsOneOf(kGiveLists, name)) return in.MakeList(std::move(values));
+  if (IsOneOf(name, kGiveLists)) return in.MakeList(std::move(values));
   if (values.empty()) return {};
   return values.size() == 1 ? values[0] : MakeTuple(std::move(values));
 }

@@ -1,38 +1,10 @@
 #include "passes/activation_pattern.h"
 
-#include <limits>
-
+#include "ops/support/activation.h"
 #include "passes/match.h"
 
 namespace ferry {
 namespace {
-
-std::optional<float> ScalarOf(const GraphEditor& editor, const Node& node, size_t input, float otherwise) {
-  if (!node.HasInput(input)) return otherwise;
-  const Tensor* constant = editor.Constant(node.inputs[input]);
-  if (!constant || constant->size() != 1 || constant->dtype() != DType::kFloat) return std::nullopt;
-  return *constant->Data<float>();
-}
-
-std::optional<Activation> OneNode(const GraphEditor& editor, const Node& node) {
-  using Kind = ActivationKind;
-  if (IsStandard(node, "Relu")) return Activation{Kind::kRelu};
-  if (IsStandard(node, "Sigmoid")) return Activation{Kind::kSigmoid};
-  if (IsStandard(node, "Tanh")) return Activation{Kind::kTanh};
-  if (IsStandard(node, "HardSwish")) return Activation{Kind::kHardSwish};
-  if (IsStandard(node, "Swish")) return Activation{Kind::kSilu, node.Float("alpha", 1.0f)};
-  if (IsStandard(node, "LeakyRelu")) return Activation{Kind::kLeakyRelu, node.Float("alpha", 0.01f)};
-  if (IsStandard(node, "HardSigmoid"))
-    return Activation{Kind::kHardSigmoid, node.Float("alpha", 0.2f), node.Float("beta", 0.5f)};
-  if (IsStandard(node, "Gelu"))
-    return Activation{node.String("approximate", "none") == "tanh" ? Kind::kGeluTanh : Kind::kGelu};
-  if (IsStandard(node, "Clip")) {
-    constexpr float kLargest = std::numeric_limits<float>::max();
-    auto low = ScalarOf(editor, node, 1, -kLargest), high = ScalarOf(editor, node, 2, kLargest);
-    if (low && high && *low <= *high) return Activation{Kind::kClip, *low, *high};
-  }
-  return std::nullopt;
-}
 
 // x · sigmoid(x) and x · hardsigmoid(x), which PyTorch exports for SiLU and hard-swish.
 std::optional<ActivationMatch> SelfGated(const GraphEditor& editor, const std::string& value) {
@@ -65,7 +37,8 @@ std::optional<ActivationMatch> MatchActivation(const GraphEditor& editor, const 
   const Node& node = editor.node(static_cast<size_t>(reader));
   // Only as the operand itself: Clip also reads its bounds.
   if (node.inputs.empty() || node.inputs[0] != value || node.outputs.size() != 1) return std::nullopt;
-  std::optional<Activation> activation = OneNode(editor, node);
+  std::optional<Activation> activation =
+      StandardActivation(node, [&](size_t input) { return editor.Constant(node.inputs[input]); });
   if (!activation) return std::nullopt;
   return ActivationMatch{*activation, node.outputs[0], {static_cast<size_t>(reader)}};
 }

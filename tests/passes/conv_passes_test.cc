@@ -185,6 +185,19 @@ TEST(FuseConv, TakesTheSumAndTheActivation) {
 
 Node OnePixelConv(const std::string& from, const std::string& to) { return MakeNode("Conv", {from, "w1"}, {to}); }
 
+// A limit that is not given must not touch infinities.
+TEST(FuseConv, TakesALimitOnOneSideAlone) {
+  Graph graph = MakeGraph({Conv("x", "c"), MakeNode("Clip", {"c", "zero"}, {"y"})}, {"y"},
+                          {MakeStored("zero", Tensor::Scalar(0.0f))});
+  MoveChannelsLast(graph);
+  EXPECT_TRUE(FuseConv(graph));
+  ASSERT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "Transpose"}));
+  Activation activation = ActivationOf(graph.nodes[1]);
+  EXPECT_EQ(activation.kind, ActivationKind::kClip);
+  EXPECT_EQ(activation.alpha, 0.0f);
+  EXPECT_EQ(activation.beta, HUGE_VALF);
+}
+
 TEST(FuseConv, TakesTheNormInFrontOfOnePixel) {
   Graph graph = MakeGraph({MakeNode("MaxPool", {"x"}, {"p"}, {{"kernel_shape", std::vector<int64_t>{2, 2}}}),
                            Conv("p", "c"), MakeNode("Concat", {"c", "c"}, {"cc"}, {{"axis", int64_t{2}}}),

@@ -1,14 +1,12 @@
-// Arithmetic, functions of one number and reductions in float32, with everything that follows from shapes worked out
-// beforehand. A value that turns out to have another shape goes to the plain operator.
+// Arithmetic and reductions in float32, with everything that follows from shapes worked out beforehand. A value that
+// turns out to have another shape goes to the plain operator.
 #include "kernels/elementwise.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <vector>
 
 #include "kernels/image.h"
-#include "kernels/row_kernels.h"
 #include "ops/support/elementwise.h"
 #include "providers/cpu/kernels.h"
 
@@ -19,11 +17,6 @@ std::optional<Shape> FloatShape(const CpuKernelRequest& request, size_t input) {
   const ValueFacts* facts = input < request.inputs.size() ? request.inputs[input] : nullptr;
   if (!facts || facts->type.dtype != DType::kFloat || !facts->type.shape) return std::nullopt;
   return ToConcrete(*facts->type.shape);
-}
-
-const Tensor* ConstantOf(const CpuKernelRequest& request, size_t input) {
-  const ValueFacts* facts = input < request.inputs.size() ? request.inputs[input] : nullptr;
-  return facts && facts->constant ? &*facts->constant : nullptr;
 }
 
 class BinaryKernel final : public CpuKernel {
@@ -49,29 +42,6 @@ class BinaryKernel final : public CpuKernel {
   void (*compute_)(OpContext&);
   Shape a_, b_, out_;
   BroadcastWalk<2> walk_;
-};
-
-class UnaryKernel final : public CpuKernel {
- public:
-  std::string name() const override { return "elementwise"; }
-  explicit UnaryKernel(UnaryKind kind) : kind_(kind) {}
-  explicit UnaryKernel(const Activation& activation) : activation_(activation) {}
-
-  void Run(OpContext& context) const override {
-    const Tensor& x = context.Input(0);
-    const float* from = x.Data<float>();
-    float* to = context.Output(0, DType::kFloat, x.shape()).MutableData<float>();
-    context.ParallelFor(x.size(), kElementGrain, [&](int64_t begin, int64_t end) {
-      if (kind_)
-        BestElementwiseKernels().unary(*kind_, from + begin, to + begin, end - begin);
-      else
-        BestRowKernels().activate(activation_, from + begin, to + begin, end - begin);
-    });
-  }
-
- private:
-  std::optional<UnaryKind> kind_;
-  Activation activation_;
 };
 
 // Axes that lie next to each other are one: [outer, count, inner].
@@ -148,53 +118,6 @@ std::unique_ptr<CpuKernel> MakeBinary(const CpuKernelRequest& request) {
   return nullptr;
 }
 
-std::optional<double> OneNumber(const Tensor* constant) {
-  if (!constant || constant->size() != 1) return std::nullopt;
-  if (constant->dtype() == DType::kFloat) return static_cast<double>(*constant->Data<float>());
-  if (constant->dtype() == DType::kInt64) return static_cast<double>(*constant->Data<int64_t>());
-  if (constant->dtype() == DType::kInt32) return static_cast<double>(*constant->Data<int32_t>());
-  return std::nullopt;
-}
-
-std::unique_ptr<CpuKernel> MakePower(const CpuKernelRequest& request) {
-  std::optional<Shape> x = FloatShape(request, 0);
-  std::optional<double> exponent = OneNumber(ConstantOf(request, 1));
-  if (!x || !exponent || ConstantOf(request, 1)->rank() > x->rank()) return nullptr;
-  if (*exponent == 2) return std::make_unique<UnaryKernel>(UnaryKind::kSquare);
-  if (*exponent == 3) return std::make_unique<UnaryKernel>(UnaryKind::kCube);
-  if (*exponent == -1) return std::make_unique<UnaryKernel>(UnaryKind::kReciprocal);
-  return nullptr;
-}
-
-std::unique_ptr<CpuKernel> MakeClip(const CpuKernelRequest& request) {
-  constexpr float kLargest = std::numeric_limits<float>::infinity();
-  float bounds[2] = {-kLargest, kLargest};
-  for (size_t i = 1; i < request.inputs.size() && i < 3; ++i) {
-    if (!request.node.HasInput(i)) continue;
-    const Tensor* bound = ConstantOf(request, i);
-    if (!bound || bound->dtype() != DType::kFloat || bound->rank() != 0) return nullptr;
-    bounds[i - 1] = *bound->Data<float>();
-  }
-  if (!(bounds[0] <= bounds[1])) return nullptr;
-  return std::make_unique<UnaryKernel>(Activation{ActivationKind::kClip, bounds[0], bounds[1]});
-}
-
-std::unique_ptr<CpuKernel> MakeUnary(const CpuKernelRequest& request) {
-  static constexpr std::pair<std::string_view, UnaryKind> kKinds[] = {
-      {"Neg", UnaryKind::kNegate}, {"Abs", UnaryKind::kAbs},
-      {"Sqrt", UnaryKind::kSqrt},  {"Reciprocal", UnaryKind::kReciprocal},
-      {"Log", UnaryKind::kLog},    {"Floor", UnaryKind::kFloor},
-      {"Ceil", UnaryKind::kCeil}};
-  const std::string& op = request.node.op_type;
-  for (const auto& [name, kind] : kKinds)
-    if (op == name) return std::make_unique<UnaryKernel>(kind);
-  if (op == "Relu") return std::make_unique<UnaryKernel>(Activation{ActivationKind::kRelu});
-  if (op == "LeakyRelu")
-    return std::make_unique<UnaryKernel>(Activation{ActivationKind::kLeakyRelu, request.node.Float("alpha", 0.01f)});
-  if (op == "Clip") return MakeClip(request);
-  return op == "Pow" ? MakePower(request) : nullptr;
-}
-
 // Empty when the reduced axes are not next to each other.
 std::optional<Reduced> PlanReduction(const CpuKernelRequest& request, const Shape& x) {
   std::vector<int64_t> axes;
@@ -248,7 +171,6 @@ std::unique_ptr<CpuKernel> MakeElementwiseKernel(const CpuKernelRequest& request
     return nullptr;
   try {
     if (auto kernel = MakeBinary(request)) return kernel;
-    if (auto kernel = MakeUnary(request)) return kernel;
     return MakeReduction(request);
   } catch (const Error&) {
     return nullptr;  // told again when the node runs, where more is known

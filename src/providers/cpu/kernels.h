@@ -29,13 +29,19 @@ class CpuKernel : public Kernel {
   virtual bool WritesStrided() const { return false; }
 };
 
+// Null when the input is computed, or omitted.
+inline const Tensor* ConstantOf(const KernelRequest& request, size_t input) {
+  const ValueFacts* facts = input < request.inputs.size() ? request.inputs[input] : nullptr;
+  return facts && facts->constant ? &*facts->constant : nullptr;
+}
+
 std::unique_ptr<CpuKernel> MakeMatMulKernel(const CpuKernelRequest& request);
 // MatMulInteger, DynamicMatMul and QuantizedMatMul.
 std::unique_ptr<CpuKernel> MakeIntegerProductKernel(const CpuKernelRequest& request);
 std::unique_ptr<CpuKernel> MakeQuantizedConvKernel(const CpuKernelRequest& request);
 // Between floats and bytes.
 std::unique_ptr<CpuKernel> MakeQuantizeKernel(const CpuKernelRequest& request);
-// Softmax, normalisations and functions of one float.
+// Softmax and normalisations.
 std::unique_ptr<CpuKernel> MakeRowKernel(const CpuKernelRequest& request);
 std::unique_ptr<CpuKernel> MakeConvKernel(const CpuKernelRequest& request);
 std::unique_ptr<CpuKernel> MakeConvTransposeKernel(const CpuKernelRequest& request);
@@ -43,7 +49,9 @@ std::unique_ptr<CpuKernel> MakeLstmKernel(const CpuKernelRequest& request);
 std::unique_ptr<CpuKernel> MakeConcatKernel(const CpuKernelRequest& request);
 // Pools and channel-wise factors of channels-last images.
 std::unique_ptr<CpuKernel> MakeImageKernel(const CpuKernelRequest& request);
-// Arithmetic, functions of one float and reductions.
+// Functions of one float.
+std::unique_ptr<CpuKernel> MakeFloatMapKernel(const CpuKernelRequest& request);
+// Arithmetic and reductions.
 std::unique_ptr<CpuKernel> MakeElementwiseKernel(const CpuKernelRequest& request);
 
 }  // namespace ferry

@@ -150,9 +150,9 @@ class LstmKernel final : public CpuKernel {
   bool reverse_;
 };
 
-const Tensor* ConstantOf(const CpuKernelRequest& request, size_t input) {
-  const ValueFacts* facts = input < request.inputs.size() ? request.inputs[input] : nullptr;
-  return facts && facts->constant && facts->constant->dtype() == DType::kFloat ? &*facts->constant : nullptr;
+const Tensor* FloatConstant(const CpuKernelRequest& request, size_t input) {
+  const Tensor* constant = ConstantOf(request, input);
+  return constant && constant->dtype() == DType::kFloat ? constant : nullptr;
 }
 
 bool IsOrdinary(const Node& node) {
@@ -178,7 +178,7 @@ Tensor SumOfBiases(const Tensor& bias, int64_t directions, int64_t row) {
 std::unique_ptr<CpuKernel> MakeLstmKernel(const CpuKernelRequest& request) {
   const Node& node = request.node;
   if (node.op_type != "LSTM" || !CanonicalDomain(node.domain).empty() || request.inputs.size() < 3) return nullptr;
-  const Tensor *w = ConstantOf(request, 1), *r = ConstantOf(request, 2), *bias = ConstantOf(request, 3);
+  const Tensor *w = FloatConstant(request, 1), *r = FloatConstant(request, 2), *bias = FloatConstant(request, 3);
   if (!request.inputs[0] || request.inputs[0]->type.dtype != DType::kFloat || !w || !r || !IsOrdinary(node))
     return nullptr;
   std::string direction = node.String("direction", "forward");

@@ -1,4 +1,4 @@
-// Softmax and normalisation along the last axes, and functions of one float, in float32.
+// Softmax and normalisation along the last axes in float32.
 #include <algorithm>
 #include <optional>
 
@@ -78,30 +78,6 @@ class NormalizeKernel final : public CpuKernel {
   bool centered_;
 };
 
-class MapKernel final : public CpuKernel {
- public:
-  using Row = void (*)(const float*, float*, int64_t);
-  std::string name() const override { return "elementwise"; }
-  explicit MapKernel(Activation activation) : activation_(activation) {}
-  explicit MapKernel(Row row) : row_(row) {}
-
-  void Run(OpContext& context) const override {
-    const Tensor& x = context.Input(0);
-    const float* from = x.Data<float>();
-    float* to = context.Output(0, DType::kFloat, x.shape()).MutableData<float>();
-    context.ParallelFor(x.size(), kGrain, [&](int64_t first, int64_t last) {
-      if (row_)
-        row_(from + first, to + first, last - first);
-      else
-        BestRowKernels().activate(activation_, from + first, to + first, last - first);
-    });
-  }
-
- private:
-  Activation activation_;
-  Row row_ = nullptr;
-};
-
 std::unique_ptr<CpuKernel> MakeSoftmax(const CpuKernelRequest& request, const Shape& x) {
   std::optional<size_t> axis = AxisOf(request, x.rank());
   if (!axis || *axis + 1 != x.rank() || x.back() == 0) return nullptr;
@@ -124,29 +100,11 @@ std::unique_ptr<CpuKernel> MakeNormalize(const CpuKernelRequest& request, const 
   return std::make_unique<NormalizeKernel>(inner.ElementCount(), request.node.Float("epsilon", 1e-5f), centered);
 }
 
-std::unique_ptr<CpuKernel> MakeMap(const Node& node) {
-  using Kind = ActivationKind;
-  if (node.op_type == "Exp") return std::make_unique<MapKernel>(BestRowKernels().exp);
-  if (node.op_type == "Erf") return std::make_unique<MapKernel>(BestRowKernels().erf);
-  if (node.op_type == "Tanh") return std::make_unique<MapKernel>(Activation{Kind::kTanh});
-  if (node.op_type == "Sigmoid") return std::make_unique<MapKernel>(Activation{Kind::kSigmoid});
-  if (node.op_type == "Swish") return std::make_unique<MapKernel>(Activation{Kind::kSilu, node.Float("alpha", 1.0f)});
-  if (node.op_type == "HardSwish") return std::make_unique<MapKernel>(Activation{Kind::kHardSwish});
-  if (node.op_type == "HardSigmoid")
-    return std::make_unique<MapKernel>(
-        Activation{Kind::kHardSigmoid, node.Float("alpha", 0.2f), node.Float("beta", 0.5f)});
-  if (node.op_type == "Gelu")
-    return std::make_unique<MapKernel>(
-        Activation{node.String("approximate", "none") == "tanh" ? Kind::kGeluTanh : Kind::kGelu});
-  return nullptr;
-}
-
 }  // namespace
 
 std::unique_ptr<CpuKernel> MakeRowKernel(const CpuKernelRequest& request) {
   if (!CanonicalDomain(request.node.domain).empty() || request.inputs.empty() || !IsFloat(request.inputs[0]))
     return nullptr;
-  if (auto map = MakeMap(request.node)) return map;
   std::optional<Shape> x = ConcreteShape(request.inputs[0]);
   if (!x || x->rank() == 0) return nullptr;
   const std::string& op = request.node.op_type;

@@ -202,7 +202,7 @@ class PlanBuilder {
     for (const std::string& output : node.outputs)
       step.outputs.push_back(output.empty() || !needed_.count(output) ? -1 : SlotToWrite(output, *step.space));
     for (size_t i = 0; i < step.inputs.size(); ++i)
-      if (step.inputs[i] >= 0 && !HasInput(step.kernel.reads_anywhere, i)) MakeReadable(step.inputs[i]);
+      if (step.inputs[i] >= 0 && !Includes(step.kernel.reads_anywhere, i)) MakeReadable(step.inputs[i]);
     Add(std::move(step), std::move(kernels), op);
   }
 
@@ -236,7 +236,7 @@ class PlanBuilder {
     if (step.is_view && !step.inputs.empty() && step.inputs[0] >= 0) step.space = SlotAt(step.inputs[0]).space;
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       if (step.is_view && i == 0) continue;
-      const bool on_host = step.is_view || HasInput(step.kernel.reads_on_host, i);
+      const bool on_host = step.is_view || Includes(step.kernel.reads_on_host, i);
       step.inputs[i] = SlotIn(on_host ? HostMemory() : *step.space, step.inputs[i]);
     }
   }

@@ -141,7 +141,7 @@ class ValuePlacer {
     if (Root(step.outputs[0]) != step.outputs[0]) return;  // part of a Concat
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       const int in = step.inputs[i];
-      if (!HasInput(op.in_place, i) || !InArena(in)) continue;
+      if (!Includes(op.in_place, i) || !InArena(in)) continue;
       const Slot& from = SlotAt(in);
       if (from.row_stride != 0 || from.space != out.space) continue;
       if (!(*from.shape == *out.shape) || BitWidth(from.dtype) != BitWidth(out.dtype)) continue;
@@ -151,7 +151,7 @@ class ValuePlacer {
       bool read_otherwise = false;
       for (size_t j = 0; j < step.inputs.size(); ++j) {
         const int other = step.inputs[j];
-        const bool harmless = other == in && HasInput(op.in_place, j);
+        const bool harmless = other == in && Includes(op.in_place, j);
         read_otherwise |= other >= 0 && !harmless && Root(other) == root;
       }
       if (read_otherwise) continue;

@@ -10,6 +10,7 @@
 
 #include "graph/model.h"
 #include "ops/support/strided_rows.h"
+#include "ops/traits.h"
 #include "tensor/memory_space.h"
 #include "tensor/tensor.h"
 
@@ -26,8 +27,6 @@ struct KernelPlan {
   bool writes_strided = false;    // whether the rows of output 0 may lie apart
   uint32_t reads_on_host = 0;     // inputs that it reads on the host, wherever its own memory is (bit per input)
 };
-
-inline bool HasInput(uint32_t inputs, size_t i) { return i < 32 && (inputs >> i & 1); }
 
 // Where a value lives while a program runs.
 struct Slot {

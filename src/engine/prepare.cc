@@ -9,6 +9,7 @@
 #include "onnx/schema.h"
 #include "onnx/upgrade/upgrade.h"
 #include "ops/support/dense.h"
+#include "ops/traits.h"
 #include "passes/gradient.h"
 #include "passes/inline_functions.h"
 
@@ -72,13 +73,6 @@ void PrepareOne(Graph& graph, std::vector<Tensor*>& read) {
       }
 }
 
-// Whether the operator packs or copies what it reads there.
-bool ReadsAnywhere(const Node& node, size_t input) {
-  if (!CanonicalDomain(node.domain).empty()) return false;
-  if (node.op_type == "Gather") return input == 0;
-  return input == 1 && (node.op_type == "Conv" || node.op_type == "MatMul" || node.op_type == "Gemm");
-}
-
 // Leaves out large weights that nobody needs to read where they lie.
 void LeaveAsTheyLie(Graph& graph, std::vector<Tensor*>& read) {
   std::unordered_set<std::string> in_place;
@@ -86,7 +80,7 @@ void LeaveAsTheyLie(Graph& graph, std::vector<Tensor*>& read) {
     for (const ValueInfo& output : inner.outputs) in_place.insert(output.name);
     for (const Node& node : inner.nodes)
       for (size_t i = 0; i < node.inputs.size(); ++i)
-        if (&inner != &graph || !ReadsAnywhere(node, i)) in_place.insert(node.inputs[i]);
+        if (&inner != &graph || !Includes(TraitsOf(node).reads_anywhere, i)) in_place.insert(node.inputs[i]);
   });
   std::unordered_set<const Tensor*> left;
   for (const StoredTensor& initializer : graph.initializers)

@@ -98,6 +98,6 @@ static void ComputeGelu(OpContext& context) {
   MapElements(context, FloatTypes{}, [](auto x) { return GeluTanh(x); });
 }
 
-FERRY_OPERATOR(Gelu, {.compute = ComputeGelu, .infer = InferSameAsInput, .in_place = kInput0});
+FERRY_OPERATOR(Gelu, (ElementMap(ComputeGelu)));
 
 }  // namespace ferry

@@ -81,7 +81,10 @@ void InferArithmetic(InferContext& context) {
 
 template <class Rule>
 constexpr Operator Arithmetic(void (*compute)(OpContext&), Rule) {
-  return {.compute = compute, .infer = InferArithmetic<Rule>, .in_place = kInput0 | kInput1};
+  return {.compute = compute,
+          .infer = InferArithmetic<Rule>,
+          .in_place = kInput0 | kInput1,
+          .elementwise = Elementwise::kOfSeveral};
 }
 
 // Division and remainder of numbers that are known, where they are defined and do not wrap.
@@ -113,6 +116,9 @@ FERRY_OPERATOR(Div, (Arithmetic([](OpContext& c) { ComputeBinary(c, NumberTypes{
                                   if (Divides(a, b)) return Dim(*a.value / *b.value);
                                   return b.known() && *b.value == 1 ? a : Dim();
                                 })));
-FERRY_OPERATOR(Mod, {.compute = ComputeMod, .infer = InferMod, .in_place = kInput0 | kInput1});
+FERRY_OPERATOR(Mod, {.compute = ComputeMod,
+                     .infer = InferMod,
+                     .in_place = kInput0 | kInput1,
+                     .elementwise = Elementwise::kOfSeveral});
 
 }  // namespace ferry

@@ -34,6 +34,8 @@ static void InferArrayFeatureExtractor(InferContext& context) {
 }
 
 FERRY_OPERATOR_IN(ml, ArrayFeatureExtractor,
-                  {.compute = ComputeArrayFeatureExtractor, .infer = InferArrayFeatureExtractor});
+                  {.compute = ComputeArrayFeatureExtractor,
+                   .infer = InferArrayFeatureExtractor,
+                   .moves_elements = true});
 
 }  // namespace ferry

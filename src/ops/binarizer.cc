@@ -1,6 +1,4 @@
-#include "ops/operator.h"
-#include "ops/support/dispatch.h"
-#include "ops/support/infer.h"
+#include "ops/support/elementwise.h"
 
 namespace ferry {
 
@@ -16,6 +14,6 @@ static void ComputeBinarizer(OpContext& context) {
   });
 }
 
-FERRY_OPERATOR_IN(ml, Binarizer, {.compute = ComputeBinarizer, .infer = InferSameAsInput, .in_place = kInput0});
+FERRY_OPERATOR_IN(ml, Binarizer, (ElementMap(ComputeBinarizer)));
 
 }  // namespace ferry

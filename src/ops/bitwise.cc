@@ -13,7 +13,10 @@ void ComputeBitwise(OpContext& context) {
 
 template <class F>
 constexpr Operator Bitwise(F) {
-  return {.compute = ComputeBitwise<F>, .infer = InferElementwise, .in_place = kInput0 | kInput1};
+  return {.compute = ComputeBitwise<F>,
+          .infer = InferElementwise,
+          .in_place = kInput0 | kInput1,
+          .elementwise = Elementwise::kOfSeveral};
 }
 
 void ComputeBitwiseNot(OpContext& context) {
@@ -53,7 +56,10 @@ void ComputeBitShift(OpContext& context) {
 FERRY_OPERATOR(BitwiseAnd, (Bitwise([](auto a, auto b) { return static_cast<decltype(a)>(a & b); })));
 FERRY_OPERATOR(BitwiseOr, (Bitwise([](auto a, auto b) { return static_cast<decltype(a)>(a | b); })));
 FERRY_OPERATOR(BitwiseXor, (Bitwise([](auto a, auto b) { return static_cast<decltype(a)>(a ^ b); })));
-FERRY_OPERATOR(BitwiseNot, {.compute = ComputeBitwiseNot, .infer = InferSameAsInput, .in_place = kInput0});
-FERRY_OPERATOR(BitShift, {.compute = ComputeBitShift, .infer = InferElementwise, .in_place = kInput0 | kInput1});
+FERRY_OPERATOR(BitwiseNot, (ElementMap(ComputeBitwiseNot)));
+FERRY_OPERATOR(BitShift, {.compute = ComputeBitShift,
+                          .infer = InferElementwise,
+                          .in_place = kInput0 | kInput1,
+                          .elementwise = Elementwise::kOfSeveral});
 
 }  // namespace ferry

@@ -84,8 +84,11 @@ void InferBitCast(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Cast, {.compute = ComputeCast, .infer = InferCast});
+FERRY_OPERATOR(Cast, {.compute = ComputeCast, .infer = InferCast, .elementwise = Elementwise::kOfOne});
 FERRY_OPERATOR(CastLike, {.compute = ComputeCastLike, .infer = InferCastLike});
-FERRY_OPERATOR(BitCast, {.compute = ComputeBitCast, .infer = InferBitCast, .in_place = kInput0});
+FERRY_OPERATOR(BitCast, {.compute = ComputeBitCast,
+                         .infer = InferBitCast,
+                         .in_place = kInput0,
+                         .elementwise = Elementwise::kOfOne});
 
 }  // namespace ferry

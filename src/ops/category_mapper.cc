@@ -61,6 +61,7 @@ void InferCategoryMapper(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR_IN(ml, CategoryMapper, {.compute = ComputeCategoryMapper, .infer = InferCategoryMapper});
+FERRY_OPERATOR_IN(ml, CategoryMapper,
+                  {.compute = ComputeCategoryMapper, .infer = InferCategoryMapper, .elementwise = Elementwise::kOfOne});
 
 }  // namespace ferry

@@ -43,6 +43,6 @@ void ComputeClip(OpContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Clip, {.compute = ComputeClip, .infer = InferSameAsInput, .in_place = kInput0});
+FERRY_OPERATOR(Clip, (ElementMap(ComputeClip)));
 
 }  // namespace ferry

@@ -81,10 +81,16 @@ struct GreaterOrEqual {
 
 }  // namespace
 
-FERRY_OPERATOR(Equal, {.compute = ComputeEqual, .infer = InferEqual});
-FERRY_OPERATOR(Greater, {.compute = ComputeGreater, .infer = InferOrder<Greater>});
-FERRY_OPERATOR(GreaterOrEqual, {.compute = ComputeGreaterOrEqual, .infer = InferOrder<GreaterOrEqual>});
-FERRY_OPERATOR(Less, {.compute = ComputeLess, .infer = InferOrder<decltype(kLess)>});
-FERRY_OPERATOR(LessOrEqual, {.compute = ComputeLessOrEqual, .infer = InferOrder<decltype(kLessOrEqual)>});
+FERRY_OPERATOR(Equal, {.compute = ComputeEqual, .infer = InferEqual, .elementwise = Elementwise::kOfSeveral});
+FERRY_OPERATOR(Greater,
+               {.compute = ComputeGreater, .infer = InferOrder<Greater>, .elementwise = Elementwise::kOfSeveral});
+FERRY_OPERATOR(GreaterOrEqual, {.compute = ComputeGreaterOrEqual,
+                                .infer = InferOrder<GreaterOrEqual>,
+                                .elementwise = Elementwise::kOfSeveral});
+FERRY_OPERATOR(Less,
+               {.compute = ComputeLess, .infer = InferOrder<decltype(kLess)>, .elementwise = Elementwise::kOfSeveral});
+FERRY_OPERATOR(LessOrEqual, {.compute = ComputeLessOrEqual,
+                             .infer = InferOrder<decltype(kLessOrEqual)>,
+                             .elementwise = Elementwise::kOfSeveral});
 
 }  // namespace ferry

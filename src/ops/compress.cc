@@ -41,6 +41,6 @@ void InferCompress(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Compress, {.compute = ComputeCompress, .infer = InferCompress});
+FERRY_OPERATOR(Compress, {.compute = ComputeCompress, .infer = InferCompress, .moves_elements = true});
 
 }  // namespace ferry

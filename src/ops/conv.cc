@@ -210,6 +210,6 @@ void InferConvolution(InferContext& context) { InferConv(context, 0, 1, context.
 
 }  // namespace
 
-FERRY_OPERATOR(Conv, {.compute = ComputeConv, .infer = InferConvolution});
+FERRY_OPERATOR(Conv, {.compute = ComputeConv, .infer = InferConvolution, .reads_anywhere = kInput1});
 
 }  // namespace ferry

@@ -83,7 +83,7 @@ void InferSpaceToDepth(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(DepthToSpace, {.compute = ComputeDepthToSpace, .infer = InferDepthToSpace});
-FERRY_OPERATOR(SpaceToDepth, {.compute = ComputeSpaceToDepth, .infer = InferSpaceToDepth});
+FERRY_OPERATOR(DepthToSpace, {.compute = ComputeDepthToSpace, .infer = InferDepthToSpace, .moves_elements = true});
+FERRY_OPERATOR(SpaceToDepth, {.compute = ComputeSpaceToDepth, .infer = InferSpaceToDepth, .moves_elements = true});
 
 }  // namespace ferry

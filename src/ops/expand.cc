@@ -37,6 +37,6 @@ void InferExpand(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Expand, {.compute = ComputeExpand, .infer = InferExpand});
+FERRY_OPERATOR(Expand, {.compute = ComputeExpand, .infer = InferExpand, .moves_elements = true});
 
 }  // namespace ferry

@@ -27,6 +27,6 @@ void InferFlatten(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Flatten, {.compute = ComputeFlatten, .infer = InferFlatten, .is_view = true});
+FERRY_OPERATOR(Flatten, {.compute = ComputeFlatten, .infer = InferFlatten, .is_view = true, .moves_elements = true});
 
 }  // namespace ferry

@@ -49,6 +49,7 @@ static void ComputeFusedMatMul(OpContext& context) {
   if (scale) ScaleRows(scale->Data<float>(), residual, rows, columns, columns, c.MutableData<float>());
 }
 
-FERRY_OPERATOR_IN(internal, FusedMatMul, {.compute = ComputeFusedMatMul, .infer = InferFusedMatMul});
+FERRY_OPERATOR_IN(internal, FusedMatMul,
+                  {.compute = ComputeFusedMatMul, .infer = InferFusedMatMul, .reads_anywhere = kInput1});
 
 }  // namespace ferry

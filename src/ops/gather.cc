@@ -39,6 +39,7 @@ void InferGather(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Gather, {.compute = ComputeGather, .infer = InferGather, .reads_anywhere = kInput0});
+FERRY_OPERATOR(Gather,
+               {.compute = ComputeGather, .infer = InferGather, .reads_anywhere = kInput0, .moves_elements = true});
 
 }  // namespace ferry

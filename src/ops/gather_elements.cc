@@ -33,6 +33,7 @@ void InferGatherElements(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(GatherElements, {.compute = ComputeGatherElements, .infer = InferGatherElements});
+FERRY_OPERATOR(GatherElements,
+               {.compute = ComputeGatherElements, .infer = InferGatherElements, .moves_elements = true});
 
 }  // namespace ferry

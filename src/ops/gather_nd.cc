@@ -60,6 +60,6 @@ void InferGatherND(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(GatherND, {.compute = ComputeGatherND, .infer = InferGatherND});
+FERRY_OPERATOR(GatherND, {.compute = ComputeGatherND, .infer = InferGatherND, .moves_elements = true});
 
 }  // namespace ferry

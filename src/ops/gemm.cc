@@ -116,6 +116,6 @@ void InferGemm(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Gemm, {.compute = ComputeGemm, .infer = InferGemm});
+FERRY_OPERATOR(Gemm, {.compute = ComputeGemm, .infer = InferGemm, .reads_anywhere = kInput1});
 
 }  // namespace ferry

@@ -34,6 +34,7 @@ void ComputeImageAffine(OpContext& context, const RowLayout& rows) {
 
 static void Affine(OpContext& context) { ComputeImageAffine(context, {}); }
 
-FERRY_OPERATOR_IN(internal, ImageAffine, {.compute = Affine, .infer = InferSameAsInput, .in_place = kInput0});
+FERRY_OPERATOR_IN(internal, ImageAffine,
+                  {.compute = Affine, .infer = InferSameAsInput, .in_place = kInput0, .per_image = true});
 
 }  // namespace ferry

@@ -77,6 +77,10 @@ void ComputeImageConv(OpContext& context) {
 }  // namespace
 
 FERRY_OPERATOR_IN(internal, ImageConv,
-                  {.compute = ComputeImageConv, .infer = InferFloatImageConv, .in_place = 1u << 3});  // the residual
+                  {.compute = ComputeImageConv,
+                   .infer = InferFloatImageConv,
+                   .in_place = 1u << 3,  // the residual
+                   .reads_anywhere = kInput1,
+                   .per_image = true});
 
 }  // namespace ferry

@@ -70,6 +70,6 @@ void ComputeImageConvTranspose(OpContext& context) {
 }  // namespace
 
 FERRY_OPERATOR_IN(internal, ImageConvTranspose,
-                  {.compute = ComputeImageConvTranspose, .infer = InferImageConvTranspose});
+                  {.compute = ComputeImageConvTranspose, .infer = InferImageConvTranspose, .per_image = true});
 
 }  // namespace ferry

@@ -131,8 +131,8 @@ void InferImageMean(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR_IN(internal, ImageMaxPool, {.compute = MaxPool, .infer = InferImagePool});
-FERRY_OPERATOR_IN(internal, ImageAveragePool, {.compute = AveragePool, .infer = InferImagePool});
-FERRY_OPERATOR_IN(internal, ImageMean, {.compute = ComputeImageMean, .infer = InferImageMean});
+FERRY_OPERATOR_IN(internal, ImageMaxPool, {.compute = MaxPool, .infer = InferImagePool, .per_image = true});
+FERRY_OPERATOR_IN(internal, ImageAveragePool, {.compute = AveragePool, .infer = InferImagePool, .per_image = true});
+FERRY_OPERATOR_IN(internal, ImageMean, {.compute = ComputeImageMean, .infer = InferImageMean, .per_image = true});
 
 }  // namespace ferry

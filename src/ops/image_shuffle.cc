@@ -81,6 +81,7 @@ void InferImageShuffle(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR_IN(internal, ImageShuffle, {.compute = ComputeImageShuffle, .infer = InferImageShuffle});
+FERRY_OPERATOR_IN(internal, ImageShuffle,
+                  {.compute = ComputeImageShuffle, .infer = InferImageShuffle, .per_image = true});
 
 }  // namespace ferry

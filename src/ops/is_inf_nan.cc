@@ -29,7 +29,7 @@ void ComputeIsNaN(OpContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(IsInf, {.compute = ComputeIsInf, .infer = InferComparison});
-FERRY_OPERATOR(IsNaN, {.compute = ComputeIsNaN, .infer = InferComparison});
+FERRY_OPERATOR(IsInf, {.compute = ComputeIsInf, .infer = InferComparison, .elementwise = Elementwise::kOfOne});
+FERRY_OPERATOR(IsNaN, {.compute = ComputeIsNaN, .infer = InferComparison, .elementwise = Elementwise::kOfOne});
 
 }  // namespace ferry

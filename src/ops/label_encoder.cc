@@ -124,6 +124,7 @@ void InferLabelEncoder(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR_IN(ml, LabelEncoder, {.compute = ComputeLabelEncoder, .infer = InferLabelEncoder});
+FERRY_OPERATOR_IN(ml, LabelEncoder,
+                  {.compute = ComputeLabelEncoder, .infer = InferLabelEncoder, .elementwise = Elementwise::kOfOne});
 
 }  // namespace ferry

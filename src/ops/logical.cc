@@ -23,7 +23,10 @@ void InferLogical(InferContext& context) {
 
 template <class F>
 constexpr Operator Logical(F) {
-  return {.compute = ComputeLogical<F>, .infer = InferLogical<F>, .in_place = kInput0 | kInput1};
+  return {.compute = ComputeLogical<F>,
+          .infer = InferLogical<F>,
+          .in_place = kInput0 | kInput1,
+          .elementwise = Elementwise::kOfSeveral};
 }
 
 void ComputeNot(OpContext& context) {
@@ -45,6 +48,6 @@ void InferNot(InferContext& context) {
 FERRY_OPERATOR(And, (Logical([](bool a, bool b) { return a && b; })));
 FERRY_OPERATOR(Or, (Logical([](bool a, bool b) { return a || b; })));
 FERRY_OPERATOR(Xor, (Logical([](bool a, bool b) { return a != b; })));
-FERRY_OPERATOR(Not, {.compute = ComputeNot, .infer = InferNot, .in_place = kInput0});
+FERRY_OPERATOR(Not, (ElementMap(ComputeNot, InferNot)));
 
 }  // namespace ferry

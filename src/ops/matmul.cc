@@ -73,6 +73,6 @@ void InferMatrixProduct(InferContext& context) { InferMatMul(context, 0, 1, cont
 
 }  // namespace
 
-FERRY_OPERATOR(MatMul, {.compute = ComputeMatMul, .infer = InferMatrixProduct});
+FERRY_OPERATOR(MatMul, {.compute = ComputeMatMul, .infer = InferMatrixProduct, .reads_anywhere = kInput1});
 
 }  // namespace ferry

@@ -87,6 +87,7 @@ void InferPow(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Pow, {.compute = ComputePow, .infer = InferPow, .in_place = kInput0});
+FERRY_OPERATOR(Pow,
+               {.compute = ComputePow, .infer = InferPow, .in_place = kInput0, .elementwise = Elementwise::kOfSeveral});
 
 }  // namespace ferry

@@ -16,6 +16,9 @@ static void ComputePRelu(OpContext& context) {
   });
 }
 
-FERRY_OPERATOR(PRelu, {.compute = ComputePRelu, .infer = InferSameAsInput, .in_place = kInput0});
+FERRY_OPERATOR(PRelu, {.compute = ComputePRelu,
+                       .infer = InferSameAsInput,
+                       .in_place = kInput0,
+                       .elementwise = Elementwise::kOfSeveral});
 
 }  // namespace ferry

@@ -37,6 +37,7 @@ void InferRegexFullMatch(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(RegexFullMatch, {.compute = ComputeRegexFullMatch, .infer = InferRegexFullMatch});
+FERRY_OPERATOR(RegexFullMatch,
+               {.compute = ComputeRegexFullMatch, .infer = InferRegexFullMatch, .elementwise = Elementwise::kOfOne});
 
 }  // namespace ferry

@@ -10,6 +10,6 @@ static void ComputeRelu(OpContext& context) {
   });
 }
 
-FERRY_OPERATOR(Relu, {.compute = ComputeRelu, .infer = InferSameAsInput, .in_place = kInput0});
+FERRY_OPERATOR(Relu, (ElementMap(ComputeRelu)));
 
 }  // namespace ferry

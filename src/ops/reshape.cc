@@ -127,6 +127,6 @@ void InferReshape(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Reshape, {.compute = ComputeReshape, .infer = InferReshape, .is_view = true});
+FERRY_OPERATOR(Reshape, {.compute = ComputeReshape, .infer = InferReshape, .is_view = true, .moves_elements = true});
 
 }  // namespace ferry

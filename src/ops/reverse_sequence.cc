@@ -31,6 +31,6 @@ static void ComputeReverseSequence(OpContext& context) {
   });
 }
 
-FERRY_OPERATOR(ReverseSequence, {.compute = ComputeReverseSequence, .infer = InferSameAsInput});
+FERRY_OPERATOR(ReverseSequence, {.compute = ComputeReverseSequence, .infer = InferSameAsInput, .moves_elements = true});
 
 }  // namespace ferry

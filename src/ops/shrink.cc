@@ -18,6 +18,6 @@ static void ComputeShrink(OpContext& context) {
   });
 }
 
-FERRY_OPERATOR(Shrink, {.compute = ComputeShrink, .infer = InferSameAsInput, .in_place = kInput0});
+FERRY_OPERATOR(Shrink, (ElementMap(ComputeShrink)));
 
 }  // namespace ferry

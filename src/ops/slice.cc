@@ -129,6 +129,6 @@ void InferSlice(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Slice, {.compute = ComputeSlice, .infer = InferSlice});
+FERRY_OPERATOR(Slice, {.compute = ComputeSlice, .infer = InferSlice, .moves_elements = true});
 
 }  // namespace ferry

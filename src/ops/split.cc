@@ -77,6 +77,6 @@ void InferSplit(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Split, {.compute = ComputeSplit, .infer = InferSplit});
+FERRY_OPERATOR(Split, {.compute = ComputeSplit, .infer = InferSplit, .moves_elements = true});
 
 }  // namespace ferry

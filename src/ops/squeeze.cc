@@ -85,7 +85,8 @@ void InferUnsqueeze(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Squeeze, {.compute = ComputeSqueeze, .infer = InferSqueeze, .is_view = true});
-FERRY_OPERATOR(Unsqueeze, {.compute = ComputeUnsqueeze, .infer = InferUnsqueeze, .is_view = true});
+FERRY_OPERATOR(Squeeze, {.compute = ComputeSqueeze, .infer = InferSqueeze, .is_view = true, .moves_elements = true});
+FERRY_OPERATOR(Unsqueeze,
+               {.compute = ComputeUnsqueeze, .infer = InferUnsqueeze, .is_view = true, .moves_elements = true});
 
 }  // namespace ferry

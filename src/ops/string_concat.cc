@@ -17,6 +17,7 @@ static void ComputeStringConcat(OpContext& context) {
                 });
 }
 
-FERRY_OPERATOR(StringConcat, {.compute = ComputeStringConcat, .infer = InferElementwise});
+FERRY_OPERATOR(StringConcat,
+               {.compute = ComputeStringConcat, .infer = InferElementwise, .elementwise = Elementwise::kOfSeveral});
 
 }  // namespace ferry

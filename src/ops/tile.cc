@@ -50,6 +50,6 @@ void InferTile(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Tile, {.compute = ComputeTile, .infer = InferTile});
+FERRY_OPERATOR(Tile, {.compute = ComputeTile, .infer = InferTile, .moves_elements = true});
 
 }  // namespace ferry

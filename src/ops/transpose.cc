@@ -56,6 +56,6 @@ void InferTranspose(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Transpose, {.compute = ComputeTranspose, .infer = InferTranspose});
+FERRY_OPERATOR(Transpose, {.compute = ComputeTranspose, .infer = InferTranspose, .moves_elements = true});
 
 }  // namespace ferry

@@ -74,8 +74,8 @@ static void ComputeSign(OpContext& context) {
   });
 }
 
-FERRY_OPERATOR(Abs, {.compute = ComputeAbs, .infer = InferAbs, .in_place = kInput0});
-FERRY_OPERATOR(Neg, {.compute = ComputeNeg, .infer = InferNeg, .in_place = kInput0});
-FERRY_OPERATOR(Sign, {.compute = ComputeSign, .infer = InferSameAsInput, .in_place = kInput0});
+FERRY_OPERATOR(Abs, (ElementMap(ComputeAbs, InferAbs)));
+FERRY_OPERATOR(Neg, (ElementMap(ComputeNeg, InferNeg)));
+FERRY_OPERATOR(Sign, (ElementMap(ComputeSign)));
 
 }  // namespace ferry

@@ -88,12 +88,21 @@ void InferExtreme(InferContext& context) {
 }  // namespace
 
 // Only the first two inputs are read before the output is written.
-FERRY_OPERATOR(Max,
-               {.compute = ComputeFold<decltype(kLarger)>, .infer = InferExtreme<true>, .in_place = kInput0 | kInput1});
+FERRY_OPERATOR(Max, {.compute = ComputeFold<decltype(kLarger)>,
+                     .infer = InferExtreme<true>,
+                     .in_place = kInput0 | kInput1,
+                     .elementwise = Elementwise::kOfSeveral});
 FERRY_OPERATOR(Min, {.compute = ComputeFold<decltype(kSmaller)>,
                      .infer = InferExtreme<false>,
-                     .in_place = kInput0 | kInput1});
-FERRY_OPERATOR(Sum, {.compute = ComputeSum, .infer = InferElementwise, .in_place = kInput0 | kInput1});
-FERRY_OPERATOR(Mean, {.compute = ComputeMean, .infer = InferElementwise, .in_place = kInput0 | kInput1});
+                     .in_place = kInput0 | kInput1,
+                     .elementwise = Elementwise::kOfSeveral});
+FERRY_OPERATOR(Sum, {.compute = ComputeSum,
+                     .infer = InferElementwise,
+                     .in_place = kInput0 | kInput1,
+                     .elementwise = Elementwise::kOfSeveral});
+FERRY_OPERATOR(Mean, {.compute = ComputeMean,
+                      .infer = InferElementwise,
+                      .in_place = kInput0 | kInput1,
+                      .elementwise = Elementwise::kOfSeveral});
 
 }  // namespace ferry

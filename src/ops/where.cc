@@ -63,6 +63,9 @@ void InferWhere(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR(Where, {.compute = ComputeWhere, .infer = InferWhere, .in_place = kInput1 | kInput2});
+FERRY_OPERATOR(Where, {.compute = ComputeWhere,
+                       .infer = InferWhere,
+                       .in_place = kInput1 | kInput2,
+                       .elementwise = Elementwise::kOfSeveral});
 
 }  // namespace ferry

@@ -103,6 +103,11 @@ void ComputeBinary(OpContext& context, TypeList<Ts...> types, const F& f, DType 
   });
 }
 
+// The operator of a function of one element that keeps its type.
+constexpr Operator ElementMap(void (*compute)(OpContext&), void (*infer)(InferContext&) = InferSameAsInput) {
+  return {.compute = compute, .infer = infer, .in_place = kInput0, .elementwise = Elementwise::kOfOne};
+}
+
 // The operator of a function of one float. F is a lambda without captures: its type is all that is needed.
 template <class F>
 void ComputeFloatMap(OpContext& context) {
@@ -110,7 +115,7 @@ void ComputeFloatMap(OpContext& context) {
 }
 template <class F>
 constexpr Operator FloatMap(F) {
-  return {.compute = ComputeFloatMap<F>, .infer = InferSameAsInput, .in_place = kInput0};
+  return ElementMap(ComputeFloatMap<F>);
 }
 
 // The same for a function that depends on attributes: F makes it from the node.
@@ -120,7 +125,7 @@ void ComputeFloatMapOfNode(OpContext& context) {
 }
 template <class F>
 constexpr Operator FloatMapOfNode(F) {
-  return {.compute = ComputeFloatMapOfNode<F>, .infer = InferSameAsInput, .in_place = kInput0};
+  return ElementMap(ComputeFloatMapOfNode<F>);
 }
 
 }  // namespace ferry

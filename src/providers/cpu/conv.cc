@@ -125,7 +125,6 @@ class ImageConv final : public CpuKernel {
     RunPrepared(context, x, *Unexpected(context.node(), x.shape()));
   }
 
-  bool ReadsAnywhere(size_t input) const override { return input == 1; }
   bool ReadsStrided(size_t input) const override { return input == 0 && algorithm() && algorithm()->ReadsStrided(); }
   bool WritesStrided() const override { return algorithm() && algorithm()->WritesStrided(); }
 

@@ -22,8 +22,9 @@ class CpuKernel : public Kernel {
  public:
   // The algorithm, as 'ferry info --plan' shows it.
   virtual std::string name() const = 0;
-  // Whether the elements of a constant input may begin at any byte, as they do in a file.
-  virtual bool ReadsAnywhere(size_t /*input*/) const { return false; }
+  // Whether it is the operator's own compute. Where Operator::reads_anywhere says so, all others take elements that
+  // begin at any byte, as they do in a file.
+  virtual bool IsPortable() const { return false; }
   // Whether the rows of an input, or of output 0, may lie apart. Those of a kernel that knows of none never do.
   virtual bool ReadsStrided(size_t /*input*/) const { return false; }
   virtual bool WritesStrided() const { return false; }

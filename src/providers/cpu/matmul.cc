@@ -92,8 +92,6 @@ class PackedMatMul final : public CpuKernel {
     Multiply(context, a.Data<float>(), rows, c.MutableData<float>(), finish);
   }
 
-  bool ReadsAnywhere(size_t input) const override { return input == 1; }
-
  private:
   // What is done to sums: with a scale, the residual is added after it.
   struct Finish {

@@ -60,7 +60,7 @@ class Placer {
   std::vector<Candidate> FindConcats() const {
     std::vector<Candidate> found;
     for (const StepPlan& step : steps_) {
-      if (step.chain || step.node->op_type != "Concat" || !HasInput(step.kernel.reads_strided, 0)) continue;
+      if (step.chain || step.node->op_type != "Concat" || !Includes(step.kernel.reads_strided, 0)) continue;
       const int result = step.outputs[0];
       if (!InArena(result) || BytesOf(result) == 0) continue;
       const Shape& shape = *SlotAt(result).shape;
@@ -101,7 +101,7 @@ class Placer {
     const int memory = Viewed(slot);
     if (stride == 0) return InArena(memory) && BytesOf(memory) == BytesOf(slot);
     const Use& use = UseOf(slot);
-    auto knows = [&](const Reader& reader) { return HasInput(steps_[reader.step].kernel.reads_strided, reader.input); };
+    auto knows = [&](const Reader& reader) { return Includes(steps_[reader.step].kernel.reads_strided, reader.input); };
     const KernelPlan* maker = use.made_by < 0 ? nullptr : &steps_[static_cast<size_t>(use.made_by)].kernel;
     return !use.dense_only && maker && maker->writes_strided &&
            std::all_of(use.readers.begin(), use.readers.end(), knows);

@@ -18,7 +18,7 @@ class PortableKernel final : public CpuKernel {
   explicit PortableKernel(const Operator& op) : op_(op) {}
   std::string name() const override { return op_.is_view ? "view" : "portable"; }
   void Run(OpContext& context) const override { op_.compute(context); }
-  bool ReadsAnywhere(size_t input) const override { return HasInput(op_.reads_anywhere, input); }
+  bool IsPortable() const override { return true; }
 
  private:
   const Operator& op_;
@@ -56,10 +56,10 @@ class CpuCompiler final : public Compiler {
   std::optional<ChosenKernel> Choose(const KernelRequest& request) const override {
     std::unique_ptr<CpuKernel> kernel = MakeKernel({request, policy_});
     KernelPlan plan{.name = kernel->name(), .writes_strided = kernel->WritesStrided()};
-    for (size_t i = 0; i < request.inputs.size() && i < 32; ++i) {
-      plan.reads_anywhere |= uint32_t{kernel->ReadsAnywhere(i)} << i;
+    // What only moves elements copies bytes.
+    if (request.op.moves_elements || !kernel->IsPortable()) plan.reads_anywhere = request.op.reads_anywhere;
+    for (size_t i = 0; i < request.inputs.size() && i < 32; ++i)
       plan.reads_strided |= uint32_t{kernel->ReadsStrided(i)} << i;
-    }
     return ChosenKernel{std::move(plan), std::move(kernel)};
   }
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "doctor/lint.h"
 #include "measure/elements.h"
+#include "ops/traits.h"
 
 namespace ferry {
 namespace {
@@ -361,11 +362,7 @@ class Planner {
 
   // Operators that repeat a dimension of 1 by themselves.
   static bool Broadcasts(const Node& node) {
-    return IsOneOf(node.op_type,
-                   {"Add",        "Sub",       "Mul",        "Div",   "Pow",         "Where",   "And",
-                    "Or",         "Xor",       "Equal",      "Less",  "LessOrEqual", "Greater", "GreaterOrEqual",
-                    "Max",        "Min",       "Mean",       "Sum",   "Mod",         "PRelu",   "MatMul",
-                    "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Expand"});
+    return TraitsOf(node).elementwise == Elementwise::kOfSeveral || IsStandard(node, {"MatMul", "Expand"});
   }
 
   // A constant that was made for every sample of the batch: one row is enough when all are the same.

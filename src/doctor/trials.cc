@@ -8,10 +8,11 @@
 
 #include "base/directory.h"
 #include "base/error.h"
+#include "graph/standard.h"
 #include "measure/elements.h"
 #include "measure/random_input.h"
 #include "measure/recording.h"
-#include "ops/operator.h"
+#include "ops/traits.h"
 
 namespace ferry {
 namespace {
@@ -144,8 +145,7 @@ class ValueNames {
  private:
   static bool HasSameElements(const Node& node) {
     if (!node.HasInput(0) || node.outputs.size() != 1) return false;
-    const Operator* op = FindOperator(node.domain, node.op_type);
-    return (op && op->is_view) || (node.op_type == "Transpose" && CanonicalDomain(node.domain).empty());
+    return TraitsOf(node).is_view || IsStandard(node, "Transpose");
   }
 
   std::vector<std::string> made_;

@@ -4,8 +4,10 @@
 #include <set>
 #include <unordered_map>
 
+#include "graph/standard.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/widen.h"
+#include "ops/traits.h"
 
 namespace ferry {
 namespace {
@@ -27,11 +29,7 @@ class Generator {
   uint64_t state_;
 };
 
-bool PassesIndicesOn(const Node& node) {
-  static constexpr std::string_view kNames[] = {"Identity", "Cast",  "Reshape",   "Squeeze", "Unsqueeze",
-                                                "Flatten",  "Slice", "Transpose", "Expand",  "Clip"};
-  return std::find(std::begin(kNames), std::end(kNames), node.op_type) != std::end(kNames);
-}
+bool PassesIndicesOn(const Node& node) { return TraitsOf(node).moves_elements || IsStandard(node, {"Cast", "Clip"}); }
 
 // For each input that ends up as the indices of a Gather from a weight: how many rows the smallest such weight has.
 std::unordered_map<std::string, int64_t> FindIndexLimits(const Graph& graph) {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <optional>
 
-#include "base/one_of.h"
+#include "graph/standard.h"
 #include "measure/elements.h"
-#include "ops/operator.h"
+#include "ops/traits.h"
 
 namespace ferry {
 namespace {
@@ -14,9 +14,8 @@ namespace {
 constexpr RandomRange kZeroOrOne{.least = 0, .most = 1, .whole = true};
 
 bool DrawsFreely(const Node& node) {
-  const Operator* op = FindOperator(node.domain, node.op_type);
-  if (!op || !op->is_random) return false;
-  bool drops = IsOneOf(node.op_type, {"Dropout"});
+  if (!TraitsOf(node).is_random) return false;
+  bool drops = node.op_type == "Dropout";
   return !drops || (node.HasInput(2) && !node.Has("seed"));
 }
 
@@ -42,9 +41,8 @@ bool GivesBools(const Node& node) {
 }
 
 // Only values that are passed on unchanged keep their range; arithmetic on a draw can give anything.
-bool PassesOn(const Node& node) {
-  return IsOneOf(node.op_type,
-                 {"Identity", "Cast", "CastLike", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"});
+bool PassesOn(const Node& node, const std::string& value) {
+  return value == node.inputs[0] && (TraitsOf(node).moves_elements || IsStandard(node, {"Cast", "CastLike"}));
 }
 
 class Finder {
@@ -69,7 +67,7 @@ class Finder {
       auto it = found.find(input);
       if (it == found.end()) continue;
       if (GivesBools(node)) return kZeroOrOne;
-      return PassesOn(node) ? it->second : RandomRange{};
+      return PassesOn(node, input) ? it->second : RandomRange{};
     }
     return std::nullopt;
   }

@@ -9,6 +9,7 @@
 #include "ops/support/fused.h"
 #include "ops/support/image.h"
 #include "ops/support/quantized_step.h"
+#include "ops/traits.h"
 #include "passes/batch_norm_pattern.h"
 #include "passes/match.h"
 
@@ -17,18 +18,6 @@ namespace {
 
 // The first layer reads the caller's image as it is when it has at most this many channels.
 constexpr int64_t kMostDirectChannels = 4;
-
-bool IsUnary(std::string_view op) {
-  return IsOneOf(
-      op,
-      {"Relu",     "Sigmoid", "Tanh", "HardSwish", "HardSigmoid",     "LeakyRelu", "Elu", "Selu", "Celu", "Softplus",
-       "Softsign", "Mish",    "Gelu", "Swish",     "ThresholdedRelu", "Exp",       "Log", "Abs",  "Neg",  "Sqrt",
-       "Erf",      "Floor",   "Ceil", "Clip",      "Identity"});
-}
-
-bool IsElementwise(std::string_view op) {
-  return IsOneOf(op, {"Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "PRelu", "Pow"});
-}
 
 class ChannelsLast {
  public:
@@ -125,14 +114,16 @@ class ChannelsLast {
     if (node.inputs.empty() || node.outputs.empty()) return false;
     const std::string& op = node.op_type;
     if (node.domain == kInternalDomain) return ConvertQuantized(index);
+    const Elementwise elementwise = TraitsOf(node).elementwise;
+    if (elementwise == Elementwise::kOfSeveral) return ConvertElementwise(index);
+    if (elementwise == Elementwise::kOfOne) return ConvertUnary(index);
     if (!CanonicalDomain(node.domain).empty()) return false;
     if (op == "Conv") return ConvertConv(index);
     if (op == "ConvTranspose") return ConvertConvTranspose(index);
     if (op == "Transpose") return ConvertTranspose(index);
-    if (IsElementwise(op)) return ConvertElementwise(index);
     if (op == "Concat") return ConvertConcat(index);
+    if (IsWholeQuantization(node)) return ConvertUnary(index);
     if (!HasLast(node.inputs[0]) || RankOf(node.inputs[0]) == 0) return false;
-    if (IsUnary(op) || IsWholeQuantization(node)) return ConvertUnary(index);
     if (op == "Split") return ConvertSplit(index);
     if (op == "Resize") return ConvertResize(index);
     if (op == "MaxPool" || op == "AveragePool") return ConvertPool(index);
@@ -174,9 +165,8 @@ class ChannelsLast {
       return true;
     }
     if (op == "QuantizedAdd") return ConvertElementwise(index);
-    if (!HasLast(node.inputs[0]) || RankOf(node.inputs[0]) == 0) return false;
     if (op == "QuantizedLookup") return ConvertUnary(index);
-    if (op != "QuantizedMean") return false;
+    if (op != "QuantizedMean" || !HasLast(node.inputs[0]) || RankOf(node.inputs[0]) == 0) return false;
     Node mean = node;
     mean.Set("channels_last", int64_t{1});
     std::string input = Last(node.inputs[0], index);
@@ -241,8 +231,10 @@ class ChannelsLast {
     return dilations.empty() ? 1 : dilations.back();
   }
 
+  // Not when the result is of a type that stays as the model wrote it, as that of a comparison.
   bool ConvertUnary(size_t index) {
     const Node& node = editor_.node(index);
+    if (!HasLast(node.inputs[0]) || RankOf(node.inputs[0]) == 0 || RankOf(node.outputs[0]) == 0) return false;
     std::vector<std::string> inputs = node.inputs;
     inputs[0] = Last(inputs[0], index);
     Put(index, editor_.Take(index), std::move(inputs));

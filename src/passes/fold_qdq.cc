@@ -6,25 +6,20 @@
 #include "ops/evaluate.h"
 #include "ops/support/fused.h"
 #include "ops/support/quantized_step.h"
+#include "ops/traits.h"
 #include "passes/qdq_pattern.h"
 
 namespace ferry {
 namespace {
 
-// Elements stay what they are and as many.
+// Elements stay what they are.
 bool OnlyMoves(const Node& node) {
-  return node.outputs.size() == 1 && IsStandard(node, {"Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze",
-                                                       "Identity", "DepthToSpace", "SpaceToDepth"});
+  return node.HasInput(0) && node.outputs.size() == 1 && TraitsOf(node).moves_elements;
 }
 
-// Functions of one element; other operands must be single constants.
+// Other operands must be single constants.
 bool IsElementwise(const Node& node) {
-  return node.outputs.size() == 1 &&
-         IsStandard(node,
-                    {"Relu",     "Clip", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Swish",          "Tanh",
-                     "Elu",      "Selu", "Celu",      "Gelu",    "Mish",        "Softplus",  "Softsign",       "Exp",
-                     "Log",      "Sqrt", "Erf",       "Abs",     "Neg",         "Floor",     "Ceil",           "Round",
-                     "Identity", "Add",  "Sub",       "Mul",     "Div",         "Pow",       "ThresholdedRelu"});
+  return node.outputs.size() == 1 && TraitsOf(node).elementwise != Elementwise::kNo;
 }
 
 // What stands between an operator and the QuantizeLinear after it.
@@ -51,12 +46,36 @@ class Folding {
   }
 
  private:
+  // Whether one value surely has more elements than another, sizes that both have aside: those are converted last, or
+  // not at all.
+  bool HasMore(const std::string& value, const std::string& other) const {
+    const ValueFacts *facts = facts_.Find(value), *other_facts = facts_.Find(other);
+    if (!facts || !other_facts || !facts->type.shape || !other_facts->type.shape) return false;
+    SymbolicShape rest = *other_facts->type.shape;
+    double count = 1, other_count = 1;
+    for (const Dim& dim : *facts->type.shape) {
+      auto same = std::find_if(rest.begin(), rest.end(), [&](const Dim& one) { return SameDim(one, dim); });
+      if (same != rest.end()) {
+        rest.erase(same);
+      } else if (dim.known()) {
+        count *= static_cast<double>(*dim.value);
+      } else {
+        return false;
+      }
+    }
+    for (const Dim& dim : rest) {
+      if (!dim.known()) return false;
+      other_count *= static_cast<double>(*dim.value);
+    }
+    return count > other_count;
+  }
+
   // DequantizeLinear, then a move: the move is made on bytes.
   void PushDown(size_t index) {
     if (editor_.removed(index) || !OnlyMoves(editor_.node(index))) return;
     const Node move = editor_.node(index);
     std::optional<QuantizedValue> x = pattern_.Find(move.inputs[0]);
-    if (!x || editor_.Uses(move.inputs[0]) != 1) return;
+    if (!x || editor_.Uses(move.inputs[0]) != 1 || HasMore(move.outputs[0], move.inputs[0])) return;
     Node dequantize = editor_.node(x->node), moved = move;
     moved.inputs[0] = x->bytes;
     moved.outputs[0] = editor_.FreshName(move.outputs[0] + "_bytes");
@@ -78,6 +97,7 @@ class Folding {
       Node move = editor_.node(static_cast<size_t>(producer));
       const ValueFacts* moved = facts_.Find(move.inputs.empty() ? std::string() : move.inputs[0]);
       if (!OnlyMoves(move) || !moved || moved->type.dtype != DType::kFloat) return;
+      if (HasMore(move.inputs[0], move.outputs[0])) return;
       DType type = pattern_.Of(quantize)->type;
       std::string between = editor_.FreshName(move.inputs[0] + "_quantized");
       quantize.inputs[0] = move.inputs[0];

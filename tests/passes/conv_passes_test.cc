@@ -117,6 +117,27 @@ TEST(ChannelsLast, TurnsOnlyAtTheEdgesOfARegion) {
   EXPECT_EQ(graph.nodes.back().outputs[0], "y");
 }
 
+TEST(ChannelsLast, TakesEveryFunctionOfElementsAlong) {
+  for (const char* op : {"Round", "Reciprocal", "Sin", "Sign", "Shrink"}) {
+    Graph graph = MakeGraph({Conv("x", "a"), MakeNode(op, {"a"}, {"f"}), Conv("f", "y")}, {"y"});
+    EXPECT_TRUE(MoveChannelsLast(graph));
+    EXPECT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", op, "ImageConv", "Transpose"}));
+  }
+  Graph graph = MakeGraph({Conv("x", "a"), Conv("a", "b"), MakeNode("Mean", {"a", "b"}, {"m"}), Conv("m", "y")}, {"y"});
+  EXPECT_TRUE(MoveChannelsLast(graph));
+  EXPECT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "ImageConv", "Mean", "ImageConv", "Transpose"}));
+}
+
+TEST(ChannelsLast, LeavesFunctionsWhoseResultsAreNoImages) {
+  for (const char* op : {"IsNaN", "Cast"}) {
+    Node test = MakeNode(op, {"a"}, {"y"});
+    if (op == std::string("Cast")) test.Set("to", int64_t{static_cast<int>(DType::kInt64)});
+    Graph graph = MakeGraph({Conv("x", "a"), test}, {"y"});
+    EXPECT_TRUE(MoveChannelsLast(graph));
+    EXPECT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "Transpose", op}));
+  }
+}
+
 TEST(ChannelsLast, CancelsTransposesThatTheModelWrote) {
   Graph graph =
       MakeGraph({Conv("x", "a"), MakeNode("Transpose", {"a"}, {"t"}, {{"perm", std::vector<int64_t>{0, 2, 3, 1}}}),

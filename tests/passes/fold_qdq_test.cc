@@ -133,6 +133,54 @@ TEST(FoldQdq, FunctionsOfOneElementBecomeTables) {
   EXPECT_EQ(Count(graph, "QuantizedLookup"), 2);
 }
 
+TEST(FoldQdq, EveryFunctionOfOneElementBecomesATable) {
+  for (const char* op : {"Sin", "PRelu", "Max", "Shrink"}) {
+    QdqBuilder b(19);
+    std::vector<std::string> inputs{b.Pair("x", 2.0f / 255, kS, 3)};
+    if (op == std::string("PRelu") || op == std::string("Max")) inputs.push_back(b.Constant(Tensor::Scalar(-0.25f)));
+    std::string y = b.Pair(b.Add(op, inputs), 1.0f / 100, kS, 0);
+    b.nodes.push_back(MakeNode("Identity", {y}, {"y"}));
+    Model model = b.Finish({MakeInfo("x", kF, {Dim(4), Dim(9)})}, {MakeInfo("y")});
+    Graph graph = CopyDeep(model).graph;
+    Optimize(graph);
+    std::vector<Value> image{Value(Image(b, {4, 9}))};
+    EXPECT_TRUE(Identical(EvaluateGraph(model.graph, image, RunServices{})[0].tensor(),
+                          EvaluateGraph(graph, image, RunServices{})[0].tensor()))
+        << op;
+    EXPECT_EQ(Count(graph, op), 0);
+    EXPECT_EQ(Count(graph, "QuantizedLookup"), 1) << op;
+  }
+}
+
+// The operators in the order in which they run.
+std::vector<std::string> Operators(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Node& node : graph.nodes) names.push_back(node.op_type);
+  return names;
+}
+
+TEST(FoldQdq, ElementsAreConvertedWhereThereAreFewest) {
+  using Names = std::vector<std::string>;
+  auto optimized = [](const char* op, const std::vector<int64_t>& argument, bool quantizes) {
+    QdqBuilder b(23);
+    std::string moved = quantizes ? "x" : b.Dequantize("x", 1.0f / 100, kU, 7);
+    moved = b.Add(op, {moved, b.Constant(Tensor::FromVector(argument))});
+    if (quantizes) moved = b.Pair(moved, 1.0f / 100, kU, 7);
+    b.nodes.back().outputs = {"y"};
+    Model model =
+        b.Finish({MakeInfo("x", quantizes ? kF : kU, {Dim::Named("n"), Dim(1), Dim(9)})}, {MakeInfo("y", kF)});
+    Graph graph = CopyDeep(model).graph;
+    Optimize(graph);
+    std::vector<Value> inputs{quantizes ? Image(b, {3, 1, 9}) : b.random.Numbers<uint8_t>({3, 1, 9})};
+    EXPECT_TRUE(Identical(EvaluateGraph(model.graph, inputs, RunServices{})[0].tensor(),
+                          EvaluateGraph(graph, inputs, RunServices{})[0].tensor()));
+    return Operators(graph);
+  };
+  EXPECT_EQ(optimized("Gather", {2, 0}, false), (Names{"Gather", "DequantizeLinear"}));
+  EXPECT_EQ(optimized("Tile", {1, 4, 1}, false), (Names{"DequantizeLinear", "Tile"}));
+  EXPECT_EQ(optimized("Tile", {1, 4, 1}, true), (Names{"QuantizeLinear", "Tile", "DequantizeLinear"}));
+}
+
 TEST(FoldQdq, ConcatBringsPartsToOneScale) {
   QdqBuilder b(13);
   std::string x = b.Quantize("x", 2.0f / 255, kU, 128);

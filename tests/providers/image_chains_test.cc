@@ -77,6 +77,18 @@ TEST_F(FindingChains, TakesAsManyImagesAsFitAndDivideTheBatch) {
   EXPECT_EQ(chains[0].images, 6);
 }
 
+TEST_F(FindingChains, TakesWhateverTreatsElementsAlone) {
+  for (const char* name : {"x", "a", "b"}) Know(name, {8, 64, 64, 96});
+  for (const char* op : {"Tanh", "LeakyRelu", "Gelu", "Round"}) {
+    nodes_ = {MakeNode(op, {"x"}, {"a"}), MakeNode("Sub", {"a", "x"}, {"b"})};
+    std::vector<ImageChain> chains = Find({"b"});
+    ASSERT_EQ(chains.size(), 1u) << op;
+    EXPECT_EQ(chains[0].last, 2u) << op;
+  }
+  nodes_ = {MakeNode("Softmax", {"x"}, {"a"})};
+  EXPECT_TRUE(Find({"a"}).empty());
+}
+
 TEST_F(FindingChains, LeavesWhatIsSmallOrMixesImagesOrIsUnknown) {
   Know("x", {8, 8, 8, 8});
   Know("y", {8, 8, 8, 8});

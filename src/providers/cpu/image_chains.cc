@@ -4,9 +4,9 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "base/one_of.h"
 #include "graph/scopes.h"
-#include "ops/support/fused.h"
+#include "graph/standard.h"
+#include "ops/traits.h"
 
 namespace ferry {
 namespace {
@@ -15,12 +15,9 @@ namespace {
 constexpr int64_t kCacheBytes = 8 << 20;
 
 bool TreatsImagesAlone(const Node& node) {
-  if (node.domain == kInternalDomain)
-    return IsOneOf(node.op_type,
-                   {"ImageConv", "ImageMaxPool", "ImageAveragePool", "ImageMean", "ImageAffine", "ImageShuffle"});
-  if (!CanonicalDomain(node.domain).empty()) return false;
-  if (IsOneOf(node.op_type, {"Concat", "Split"})) return node.Int("axis", 0) > 0;
-  return IsOneOf(node.op_type, {"Add", "Mul", "Relu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Swish"});
+  if (IsStandard(node, {"Concat", "Split"})) return node.Int("axis", 0) > 0;
+  const Operator& op = TraitsOf(node);
+  return op.per_image || (op.elementwise != Elementwise::kNo && !op.is_view);
 }
 
 std::optional<Shape> FloatShape(const ValueFacts* facts) {
@@ -62,7 +59,7 @@ Traffic TrafficOf(const Node& node, const OuterFacts& facts) {
     }
     // Weights and limits are the same for all images; other constants must not have a part for each.
     const Tensor& constant = *known->constant;
-    const bool is_weight = node.op_type == "ImageConv" && (i == 1 || i == 2);
+    const bool is_weight = Includes(TraitsOf(node).reads_anywhere, i);
     if (!is_weight && constant.rank() > 1 && constant.dim(0) != 1) return {};
     traffic.weight_bytes += static_cast<int64_t>(constant.bytes());
   }

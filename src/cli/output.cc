@@ -1,11 +1,10 @@
 #include "cli/output.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
+#include "base/process.h"
 #include "base/text.h"
 
 namespace ferry::cli {
@@ -69,7 +68,7 @@ std::string Plural(int64_t count, std::string_view noun) { return Cat(count, " "
 Progress::Progress(std::string_view what, int64_t total)
     : what_(what),
       total_(total),
-      on_terminal_(isatty(STDERR_FILENO) == 1),
+      on_terminal_(ErrorsGoToTerminal()),
       next_(std::chrono::steady_clock::now() + std::chrono::seconds(1)) {}
 
 void Progress::At(int64_t done, std::string_view detail) {

@@ -1,8 +1,7 @@
 #include "engine/profile.h"
 
-#include <unistd.h>
-
 #include "base/atomic_file.h"
+#include "base/process.h"
 
 namespace ferry {
 namespace {
@@ -60,7 +59,7 @@ void Profile::Add(std::string_view name, std::string_view category, Span span, J
   Json event;
   event.Set("name", name).Set("cat", category).Set("ph", "X");
   event.Set("ts", Microseconds(span.begin - start_)).Set("dur", Microseconds(span.end - span.begin));
-  event.Set("pid", getpid()).Set("args", std::move(arguments));
+  event.Set("pid", ProcessNumber()).Set("args", std::move(arguments));
   std::lock_guard lock(mutex_);
   if (events_.size() >= kMostEvents) {
     ++dropped_;
@@ -86,7 +85,12 @@ std::string Profile::ToChromeTrace() const {
   std::lock_guard lock(mutex_);
   std::string text = "[\n";
   Json about = Json().Set("name", "ferry").Set("events_dropped", dropped_);
-  text += Json().Set("name", "process_name").Set("ph", "M").Set("pid", getpid()).Set("args", std::move(about)).Dump(-1);
+  text += Json()
+              .Set("name", "process_name")
+              .Set("ph", "M")
+              .Set("pid", ProcessNumber())
+              .Set("args", std::move(about))
+              .Dump(-1);
   for (const std::string& event : events_) (text += ",\n") += event;
   return text + "\n]\n";
 }

@@ -7,6 +7,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/pages.h"
+#include "base/process.h"
 
 namespace ferry {
 namespace {
@@ -101,7 +102,7 @@ std::string FirstLine(const std::string& path) {
 // What a note says about a mapped file. Empty where nobody could tell that the file has changed since: what a crash
 // left on the disk need not be what was written.
 std::string NoteAbout(const MappedFile& file) {
-  const std::string boot = FirstLine("/proc/sys/kernel/random/boot_id"), place = PlaceInFile(file.data());
+  const std::string boot = BootName(), place = PlaceInFile(file.data());
   return boot.empty() || place.empty() ? std::string() : Cat(boot, " ", place);
 }
 

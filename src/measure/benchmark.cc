@@ -1,13 +1,10 @@
 #include "measure/benchmark.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
-#include <limits>
 
+#include "base/process.h"
 #include "engine/profile.h"
 #include "measure/difference.h"
 #include "measure/elements.h"
@@ -66,19 +63,7 @@ double Measurement::RunOnce() {
   return Milliseconds([&] { session_->Run(inputs_); });
 }
 
-int64_t Measurement::PeakRssKb() {
-  // What the system counts as usage begins with the peak of the program that started this one; this does not.
-  std::ifstream status("/proc/self/status");
-  std::string key;
-  while (status >> key) {
-    int64_t kilobytes = 0;
-    if (key == "VmHWM:" && status >> kilobytes) return kilobytes;
-    status.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss;
-}
+int64_t Measurement::PeakRssKb() { return PeakMemoryKilobytes(); }
 
 BenchmarkResult Benchmark(const std::string& path, const BenchmarkOptions& options) {
   int64_t done = 0;

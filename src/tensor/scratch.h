@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/unnamed_file.h"
 #include "tensor/tensor.h"
 
 namespace ferry {
@@ -14,7 +15,6 @@ class ScratchTensor {
   // Tensors of fewer bytes than `smallest_file` stay in memory, as do all where no file can be made.
   static constexpr size_t kSmallestFile = size_t{1} << 20;
   ScratchTensor(DType type, Shape shape, size_t smallest_file = kSmallestFile);
-  ~ScratchTensor();
   ScratchTensor(const ScratchTensor&) = delete;
   ScratchTensor& operator=(const ScratchTensor&) = delete;
 
@@ -28,8 +28,8 @@ class ScratchTensor {
   DType type_;
   Shape shape_;
   size_t written_ = 0;
-  int descriptor_ = -1;             // small tensors, and large ones where no file can be made, stay in memory
-  std::vector<std::byte> pending_;  // of the file, not yet written
+  std::unique_ptr<UnnamedFile> file_;  // small tensors, and large ones where no file can be made, stay in memory
+  std::vector<std::byte> pending_;     // of the file, not yet written
   Tensor in_memory_;
 };
 

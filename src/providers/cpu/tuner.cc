@@ -1,22 +1,21 @@
 #include "providers/cpu/tuner.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <limits>
 #include <vector>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/mapped_file.h"
+#include "base/process.h"
 #include "kernels/packed_gemm.h"
 
 namespace ferry {
 namespace {
 
-constexpr off_t kMostBytes = 4 << 20;
+constexpr size_t kMostBytes = 4 << 20;
 constexpr size_t kLongestText = 300;  // of a processor, problem or name
 constexpr const char* kFormat = "ferry tuning 1";
 
@@ -32,16 +31,15 @@ double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 }
 
 std::string ReadSmallFile(const std::string& file) {
-  struct stat info;
-  if (stat(file.c_str(), &info) != 0) return {};
-  if (!S_ISREG(info.st_mode)) FailToRead(file, "it is not a plain file");
-  if (info.st_size > kMostBytes) FailToRead(file, Cat("it has ", info.st_size, " bytes"));
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) Fail(ErrorCode::kIo, "can't read '", Printable(file), "'");
-  std::string text(static_cast<size_t>(kMostBytes), '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(stream.gcount()));
-  return text;
+  std::shared_ptr<MappedFile> mapped;
+  try {
+    mapped = MappedFile::Open(file);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kNotFound) return {};
+    FailToRead(file, error.message());
+  }
+  if (mapped->size() > kMostBytes) FailToRead(file, Cat("it has ", mapped->size(), " bytes"));
+  return std::string(mapped->text());
 }
 
 const std::string& ShortText(const std::string& text) {
@@ -51,17 +49,7 @@ const std::string& ShortText(const std::string& text) {
 
 }  // namespace
 
-std::string Tuner::ProcessorName() {
-  std::string name = "unknown processor", line;
-  std::ifstream stream("/proc/cpuinfo");
-  while (std::getline(stream, line)) {
-    size_t colon = line.find(": ");
-    if (colon == std::string::npos || line.compare(0, 10, "model name") != 0) continue;
-    name = line.substr(colon + 2, 200);
-    break;
-  }
-  return Cat(Printable(name), ", ", BestGemmKernels().isa);
-}
+std::string Tuner::ProcessorName() { return Cat(Printable(ProcessorModel()), ", ", BestGemmKernels().isa); }
 
 Tuner::Tuner(std::string file, Clock clock)
     : file_(std::move(file)), clock_(clock ? std::move(clock) : Clock(Now)), processor_(ProcessorName()) {
@@ -73,7 +61,7 @@ std::map<std::string, Tuner::Choices> Tuner::Read() const {
   std::string text = ReadSmallFile(file_);
   if (text.empty()) return read;
   try {
-    Json json = Json::Parse(text, {.depth = 4, .bytes = static_cast<size_t>(kMostBytes), .values = 200000});
+    Json json = Json::Parse(text, {.depth = 4, .bytes = kMostBytes, .values = 200000});
     Require(json.At("format").AsString() == kFormat, "another format");
     for (const auto& [processor, choices] : json.At("choices").AsObject())
       for (const auto& [problem, name] : choices.AsObject())

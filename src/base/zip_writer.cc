@@ -1,9 +1,6 @@
 #include <zlib.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/zip.h"
 #include "base/zip_format.h"
@@ -76,31 +73,20 @@ std::string CentralHeader(const ZipEntry& entry, uint64_t header_offset) {
 }  // namespace
 
 struct ZipWriter::File {
-  std::string path, temporary;
-  std::FILE* stream = nullptr;
-  uint64_t written = 0;
+  explicit File(const std::string& place) : path(place), file(place) {}
 
-  [[noreturn]] void Failed(const char* what) const {
-    Fail(ErrorCode::kIo, Printable(path), ": cannot be ", what, ": ", std::strerror(errno));
+  void Write(std::string_view bytes) {
+    file.Write(bytes);
+    written += bytes.size();
   }
-  void Write(const void* data, size_t bytes) {
-    if (bytes > 0 && std::fwrite(data, 1, bytes, stream) != bytes) Failed("written");
-    written += bytes;
-  }
-  void Write(const std::string& bytes) { Write(bytes.data(), bytes.size()); }
-  ~File() {
-    if (!stream) return;
-    std::fclose(stream);
-    std::remove(temporary.c_str());
-  }
+
+  std::string path;
+  AtomicFile file;
+  uint64_t written = 0;
+  bool finished = false;
 };
 
-ZipWriter::ZipWriter(const std::string& path) : file_(std::make_unique<File>()) {
-  file_->path = path;
-  file_->temporary = path + ".partial";
-  file_->stream = std::fopen(file_->temporary.c_str(), "wb");
-  if (!file_->stream) file_->Failed("created");
-}
+ZipWriter::ZipWriter(const std::string& path) : file_(std::make_unique<File>(path)) {}
 
 ZipWriter::~ZipWriter() = default;
 
@@ -117,7 +103,8 @@ void ZipWriter::Add(std::string_view name, std::span<const std::span<const std::
   entry.crc = static_cast<uint32_t>(crc);
   header_offsets_.push_back(file_->written);
   file_->Write(LocalHeader(entry, file_->written));
-  for (std::span<const std::byte> piece : pieces) file_->Write(piece.data(), piece.size());
+  for (std::span<const std::byte> piece : pieces)
+    file_->Write({reinterpret_cast<const char*>(piece.data()), piece.size()});
   entries_.push_back(std::move(entry));
 }
 
@@ -127,7 +114,7 @@ void ZipWriter::Add(std::string_view name, std::string_view contents) {
 }
 
 void ZipWriter::Finish() {
-  Require(file_->stream, "the archive ", Printable(file_->path), " is finished already");
+  Require(!file_->finished, "the archive ", Printable(file_->path), " is finished already");
   uint64_t begin = file_->written, count = entries_.size();
   for (size_t i = 0; i < count; ++i) file_->Write(CentralHeader(entries_[i], header_offsets_[i]));
   uint64_t end = file_->written;
@@ -141,14 +128,8 @@ void ZipWriter::Finish() {
   tail.U32(kEndSignature).U16(0).U16(0).U16(short_count).U16(short_count);
   tail.Clamped32(end - begin).Clamped32(begin).U16(0);
   file_->Write(tail.bytes());
-  std::FILE* stream = std::exchange(file_->stream, nullptr);
-  bool good = std::fclose(stream) == 0 && std::rename(file_->temporary.c_str(), file_->path.c_str()) == 0;
-  if (!good) {
-    int reason = errno;
-    std::remove(file_->temporary.c_str());
-    errno = reason;
-    file_->Failed("written");
-  }
+  file_->file.CommitUnsynced();
+  file_->finished = true;
 }
 
 }  // namespace ferry

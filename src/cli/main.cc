@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <new>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/output.h"
@@ -68,6 +69,7 @@ int Main(std::span<const char* const> words) {
 }  // namespace ferry::cli
 
 int main(int count, char** words) {
+  ferry::ReportFileSizeLimit();
   int status = ferry::cli::Main({words + 1, static_cast<size_t>(count > 0 ? count - 1 : 0)});
   // Output that never reached the disk or the pipe is not a success.
   if (std::fflush(stdout) != 0 && status == ferry::cli::kGood) status = ferry::cli::kUnusable;

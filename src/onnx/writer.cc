@@ -105,13 +105,16 @@ void WriteModel(const Model& model, const std::string& path, const WriteOptions&
   onnx::PartWriter(out, &placement).WriteModel(model);
   onnx::CheckSize(out.size());
 
+  AtomicFile file(path);
   std::optional<AtomicFile> data;
   if (!placed.empty()) {
-    data.emplace((target.parent_path() / placement.file).string());
+    if (file.straight_through())
+      Fail(ErrorCode::kIo, Printable(path),
+           ": is no regular file, so its weights cannot be written to a file beside it");
+    data.emplace((target.parent_path() / placement.file).string(), AtomicFile::Link::kReplaced);
     onnx::WriteData(*data, placed);
     data->Finish();
   }
-  AtomicFile file(path);
   out.WriteTo([&](std::string_view piece) { onnx::WritePieces(file, piece); });
   file.Finish();
   if (data) data->Commit();

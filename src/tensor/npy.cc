@@ -1,10 +1,9 @@
 #include "tensor/npy.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 
+#include "base/atomic_file.h"
 #include "base/mapped_file.h"
 #include "base/utf8.h"
 #include "tensor/npy_header.h"
@@ -275,16 +274,10 @@ NpyPieces EncodeNpy(const Tensor& tensor) {
 
 void WriteNpy(const std::string& path, const Tensor& tensor) {
   NpyPieces npy = EncodeNpy(tensor);
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  if (!file) Fail(ErrorCode::kIo, Printable(path), ": cannot be created: ", std::strerror(errno));
-  auto write = [&](const void* data, size_t bytes) { return bytes == 0 || std::fwrite(data, 1, bytes, file) == bytes; };
-  bool good = write(npy.header.data(), npy.header.size()) && write(npy.bytes().data(), npy.bytes().size());
-  good = std::fclose(file) == 0 && good;
-  if (!good) {
-    int reason = errno;
-    std::remove(path.c_str());
-    Fail(ErrorCode::kIo, Printable(path), ": cannot be written: ", std::strerror(reason));
-  }
+  AtomicFile file(path);
+  file.Write(npy.header);
+  file.Write({reinterpret_cast<const char*>(npy.bytes().data()), npy.bytes().size()});
+  file.CommitUnsynced();
 }
 
 }  // namespace ferry

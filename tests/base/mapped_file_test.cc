@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
 #include "tests/support/temporary_folder.h"
 
@@ -97,23 +96,6 @@ TEST_F(MappedFileTest, WhatIsReadOnceDoesNotStayInMemory) {
   EXPECT_EQ(bytes, kSize);
   EXPECT_EQ(letters, 1u);
   EXPECT_LT(most, 12);
-}
-
-TEST_F(MappedFileTest, AtomicFilesAppearWhenTheyAreComplete) {
-  fs::path path = folder_ / "f";
-  std::ofstream(path) << "old";
-  {
-    AtomicFile abandoned(path.string());
-    abandoned.Write("half");
-  }
-  EXPECT_EQ(MappedFile::Open(path.string())->text(), "old");
-  AtomicFile file(path.string());
-  file.Write("new");
-  file.Finish();
-  EXPECT_EQ(MappedFile::Open(path.string())->text(), "old");
-  file.Commit();
-  EXPECT_EQ(MappedFile::Open(path.string())->text(), "new");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()), 1);
 }
 
 }  // namespace

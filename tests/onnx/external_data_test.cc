@@ -218,13 +218,13 @@ TEST_F(ExternalData, Cve_2025_51480_TheModelDoesNotSayWhereDataIsWritten) {
   }
 }
 
-TEST_F(ExternalData, Cve_2025_51480_LinksAtTheTargetAreReplacedNotFollowed) {
+TEST_F(ExternalData, Cve_2025_51480_ALinkAtANameThatNobodyGaveIsReplacedNotFollowed) {
   fs::create_symlink("../secret", folder_ / "model/out.onnx.data");
-  fs::create_symlink("../secret", folder_ / "model/out.onnx");
+  fs::create_symlink("elsewhere.onnx", folder_ / "model/out.onnx");
   WriteModel(WeightModel(1000), (folder_ / "model/out.onnx").string(), {.external = WriteOptions::External::kAlways});
   EXPECT_EQ(ReadText(folder_ / "secret"), "SECRET!!");
   EXPECT_FALSE(fs::is_symlink(folder_ / "model/out.onnx.data"));
-  EXPECT_FALSE(fs::is_symlink(folder_ / "model/out.onnx"));
+  EXPECT_TRUE(fs::is_symlink(folder_ / "model/out.onnx")) << "this one the caller named";
   EXPECT_EQ(ReadModel((folder_ / "model/out.onnx").string()).graph.initializers[0].problem, "");
 }
 
@@ -239,6 +239,23 @@ TEST_F(ExternalData, Cve_2024_5187_NothingIsWrittenOutsideTheModelsFolder) {
   EXPECT_EQ(ReadText(folder_ / "secret"), "SECRET!!");
   EXPECT_FALSE(fs::exists(folder_ / "model/out.onnx"));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()), 2);
+}
+
+TEST_F(ExternalData, IsWrittenAsCarefullyAsTheModel) {
+  Model model = WeightModel(1000);
+  fs::path path = folder_ / "model/m.onnx", data = folder_ / "model/m.onnx.data";
+  WriteText(data, "old");
+  ASSERT_EQ(chmod(data.c_str(), 0600), 0);
+  WriteModel(model, path.string(), {.external = WriteOptions::External::kAlways});
+  EXPECT_EQ(fs::file_size(data), 4000u);
+  EXPECT_EQ(fs::status(data).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_TRUE(ReadModel(path.string()).graph.initializers[0].problem.empty());
+}
+
+TEST_F(ExternalData, IsNotWrittenBesideADevice) {
+  EXPECT_THAT([&] { WriteModel(WeightModel(1000), "/dev/null", {.external = WriteOptions::External::kAlways}); },
+              ::testing::Throws<Error>(::testing::Property(&Error::message, HasSubstr("is no regular file"))));
+  EXPECT_FALSE(fs::exists("/dev/null.data"));
 }
 
 }  // namespace

@@ -218,10 +218,11 @@ int Run(const Arguments& arguments) {
   const Graph& graph = exported.model.graph;
   if (!arguments.json()) {
     for (const std::string& warning : exported.warnings) Print(Cat("warning: ", warning, "\n"));
+    std::error_code no_size;  // a device or pipe has none
+    auto bytes = static_cast<double>(std::filesystem::file_size(path, no_size));
     Print(Cat("wrote ", Printable(path), ": opset ", options.opset, ", ",
               Plural(static_cast<int64_t>(graph.nodes.size()), "node"), ", ",
-              HumanBytes(static_cast<double>(std::filesystem::file_size(path))), ", in ", HumanNumber(seconds),
-              " s\n"));
+              no_size ? "" : Cat(HumanBytes(bytes), ", "), "in ", HumanNumber(seconds), " s\n"));
     for (const ValueInfo& input : graph.inputs)
       Print(Cat("  input  ", Printable(input.name), ": ", ToText(input.type), "\n"));
     for (const ValueInfo& output : graph.outputs)

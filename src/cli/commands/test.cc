@@ -1,6 +1,6 @@
-#include <cstdio>
-#include <memory>
+#include <optional>
 
+#include "base/atomic_file.h"
 #include "base/directory.h"
 #include "base/error.h"
 #include "cli/command.h"
@@ -38,18 +38,11 @@ struct Counts {
   int64_t passed = 0, failed = 0;
 };
 
-struct ListFile {
-  explicit ListFile(const std::string& path) : file(std::fopen(path.c_str(), "w"), std::fclose) {
-    if (!file) Fail(ErrorCode::kIo, Printable(path), ": the file can't be written");
-  }
-  std::unique_ptr<FILE, int (*)(FILE*)> file;
-};
-
-void Report(const TestCase& test_case, const CaseResult& result, bool json, FILE* list, Json& failures) {
+void Report(const TestCase& test_case, const CaseResult& result, bool json, AtomicFile* list, Json& failures) {
   std::string name = Printable(test_case.name);
   std::string line =
       result.passed ? Cat("passed ", name, "\n") : Cat("failed ", name, ": ", Printable(result.reason, 2000), "\n");
-  if (list) std::fwrite(line.data(), 1, line.size(), list);
+  if (list) list->Write(line);
   if (result.passed) return;
   if (!json) Print(line);
   failures.Add(Json().Set("name", test_case.name).Set("reason", result.reason));
@@ -65,8 +58,8 @@ int Run(const Arguments& arguments) {
       if (!arguments.Has("tolerances") && IsFile(place)) tolerances.Load(place);
   }
   if (arguments.Has("tolerances")) tolerances.Load(arguments.Get("tolerances"));
-  std::unique_ptr<ListFile> list;
-  if (arguments.Has("list")) list = std::make_unique<ListFile>(arguments.Get("list"));
+  std::optional<AtomicFile> list;
+  if (arguments.Has("list")) list.emplace(arguments.Get("list"));
 
   Counts counts;
   Json failures = Json::Array{};
@@ -76,9 +69,10 @@ int Run(const Arguments& arguments) {
       progress.At(counts.passed + counts.failed + 1, test_case.name);
       CaseResult result = RunTestCase(test_case, tolerances.For(test_case.name));
       ++(result.passed ? counts.passed : counts.failed);
-      Report(test_case, result, arguments.json(), list ? list->file.get() : nullptr, failures);
+      Report(test_case, result, arguments.json(), list ? &*list : nullptr, failures);
     }
   }
+  if (list) list->Commit();
   if (arguments.json())
     PrintJson(Json().Set("passed", counts.passed).Set("failed", counts.failed).Set("failures", std::move(failures)));
   else

@@ -15,6 +15,13 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/ferry-config-version.cmake 
 install(FILES ${CMAKE_BINARY_DIR}/ferry-config.cmake ${CMAKE_BINARY_DIR}/ferry-config-version.cmake
   DESTINATION ${package_folder})
 
+# The file says where it lies, so that its flags are right under every prefix it is installed to.
+if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+  set(FERRY_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
+else()
+  file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  string(REGEX REPLACE "/$" "" FERRY_PC_PREFIX "\${pcfiledir}/${up}")
+endif()
 string(REPLACE ";" " " FERRY_PC_PRIVATE "${FERRY_LINK_STATIC}")
 configure_file(cmake/ferry.pc.in ${CMAKE_BINARY_DIR}/ferry.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/ferry.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
@@ -26,6 +33,20 @@ foreach(shell bash zsh)
   list(APPEND completions ${completion})
 endforeach()
 add_custom_target(completions ALL DEPENDS ${completions})
+
+# What 'cmake --install' takes along: scripts/build and scripts/quickstart build this.
+add_custom_target(installable)
+add_dependencies(installable ferry_cli ferry_runtime ferry ferry_shared completions)
+
+# Binaries as they are handed out, with their symbols beside them, where debuggers and profilers look.
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT FERRY_SANITIZE AND CMAKE_OBJCOPY)
+  foreach(binary ferry_cli ferry_runtime)
+    set(name $<TARGET_FILE_NAME:${binary}>)
+    add_custom_command(TARGET ${binary} POST_BUILD WORKING_DIRECTORY $<TARGET_FILE_DIR:${binary}>
+      COMMAND ${CMAKE_OBJCOPY} --only-keep-debug ${name} ${name}.debug
+      COMMAND ${CMAKE_OBJCOPY} --strip-unneeded --add-gnu-debuglink=${name}.debug ${name})
+  endforeach()
+endif()
 install(FILES ${CMAKE_BINARY_DIR}/completion.bash RENAME ferry
   DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 install(FILES ${CMAKE_BINARY_DIR}/completion.zsh RENAME _ferry DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)

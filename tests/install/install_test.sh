@@ -11,6 +11,13 @@ cmake --install "$build" --prefix "$work/ferry" > "$work.log"
 
 fail() { echo "FAILED: $1" >&2; exit 1; }
 
+# scripts/build builds the target 'installable': what makes each installed file of the build folder is part of it.
+ninja -C "$build" -t commands installable > "$work.commands"
+for file in $(grep -oE "\"$build/(ferry|lib|completion|man)[^\"]*\"" "$build/cmake_install.cmake" | tr -d '"' | sed "s|^$build/||" | sort -u); do
+  case $file in ferry.pc | *.cmake) continue ;; libferry.so*) file=libferry.so ;; esac
+  grep -qE "(-o |[ /])$file( |\.|\$)" "$work.commands" || fail "'installable' does not build $file"
+done
+
 "$work/ferry/bin/ferry" --version | grep -q '^ferry [0-9]' || fail "the installed binary does not run"
 
 for language in c cpp; do
@@ -46,7 +53,7 @@ done
 if command -v pkg-config > /dev/null; then
   # shellcheck disable=SC2046 -- flags are words
   cc -o "$work/by_pkg_config" "$source/examples/c/classify.c" \
-    $(PKG_CONFIG_PATH="$libraries/pkgconfig" pkg-config --define-variable=prefix="$work/ferry" --cflags --libs ferry) \
+    $(PKG_CONFIG_PATH="$libraries/pkgconfig" pkg-config --cflags --libs ferry) \
     -Wl,-rpath,"$libraries" || fail "building with pkg-config's flags"
   "$work/by_pkg_config" "$model" | cmp -s - "$work/c.out" || fail "the pkg-config build gives different answers"
 fi

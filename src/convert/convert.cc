@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "engine/check_inference.h"
+#include "graph/sort_nodes.h"
 #include "onnx/downgrade/downgrade.h"
 #include "onnx/ir_version.h"
 #include "onnx/schema.h"
@@ -64,6 +65,7 @@ Model ConvertOpset(const Model& model, int64_t target) {
     Fail(ErrorCode::kInvalidArgument, "models can be converted to opsets ", kOldestTarget, " to ", NewestOpset(""),
          ", not ", target);
   Model converted = CopyDeep(model);
+  SortNodes(converted);
   if (model.OpsetOf("") != target) {
     try {
       UpgradeToNewest(converted, "");

@@ -60,6 +60,11 @@ TEST(Standard, ReportsWhatTheCheckerFindsAndSortsNodes) {
   EXPECT_TRUE(findings[0].fixable);
   Model mended = MendedBy("standard", model);
   EXPECT_EQ(mended.graph.nodes[0].op_type, "Abs");
+  Model cycle = Unary({MakeNode("Add", {"x", "y"}, {"h"}), MakeNode("Abs", {"h"}, {"y"})});
+  MendedModel refused = Mend(cycle);
+  ASSERT_FALSE(refused.mendings.empty());
+  EXPECT_FALSE(refused.mendings[0].applied);
+  EXPECT_NE(refused.mendings[0].refusals.at(0).find("Add_h"), std::string::npos);
   EXPECT_TRUE(Apply("standard", Plain()).empty());
   Model unknown = Unary({MakeNode("Rolu", {"x"}, {"y"})});
   EXPECT_FALSE(Apply("standard", unknown).empty());

@@ -80,6 +80,18 @@ TEST(LinearClassifier, OneRowOfCoefficientsSpeaksForTheSecondOfTwoClasses) {
             "float[n, 2]");
 }
 
+// ONNX Runtime's first example, logreg_iris.onnx: 12 coefficients for 3 classes, and inputs of 2 features.
+TEST(LinearClassifier, CoefficientsBeyondThoseOfTheInterceptsAreLeftAside) {
+  Node node = Ml("LinearClassifier",
+                 {{"coefficients", FloatList{1, 2, 3, 4, 5, 6, 70, 80, 90, 100, 110, 120}},
+                  {"intercepts", FloatList{0.5f, 0, -20}},
+                  {"classlabels_ints", Ints{0, 1, 2}}},
+                 1, 2);
+  auto out = RunNode(node, {Floats({1, 0, 0, 1, 10, 10}, {3, 2})});
+  EXPECT_EQ(Elements<float>(out[1]), (FloatList{1.5f, 3, -15, 2.5f, 4, -14, 30.5f, 70, 90}));
+  EXPECT_EQ(Elements<int64_t>(out[0]), (Ints{1, 1, 2}));
+}
+
 TEST(LinearClassifier, RefusesCoefficientsThatDoNotFit) {
   Node node = Ml("LinearClassifier", {{"coefficients", FloatList{1, 2, 3}}, {"classlabels_ints", Ints{0, 1}}}, 1, 2);
   EXPECT_THAT(ErrorOf([&] { RunNode(node, {Floats({1, 2}, {1, 2})}); }), HasSubstr("not a whole number of rows"));

@@ -100,5 +100,16 @@ TEST(Optimizers, InputsMustComeInSets) {
   EXPECT_THROW(RunNode(OneNode("Momentum", 5, {}, kTrainingDomain), {r, t, x, x, x}), Error);
 }
 
+TEST(ImageScaler, ScalesAndAddsTheBiasOfTheChannel) {
+  Node node = testing::OneNode("ImageScaler", 1, {{"scale", 2.0f}, {"bias", std::vector<float>{10, 20}}});
+  Value x = Tensor::FromVector<float>({1, 2, 3, 4}, {1, 2, 1, 2});
+  EXPECT_EQ(testing::Elements<float>(testing::RunNode(node, {x})[0]), (std::vector<float>{12, 14, 26, 28}));
+  node.attributes.clear();
+  EXPECT_EQ(testing::Elements<float>(testing::RunNode(node, {x})[0]), (std::vector<float>{1, 2, 3, 4}));
+  node.Set("bias", std::vector<float>{1});
+  EXPECT_THROW(testing::RunNode(node, {x}), Error);
+  EXPECT_THROW(testing::RunNode(node, {Tensor::FromVector<float>({1, 2})}), Error);
+}
+
 }  // namespace
 }  // namespace ferry::testing

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "graph/sort_nodes.h"
 #include "onnx/schema.h"
 #include "onnx/scope.h"
 #include "onnx/upgrade/rules.h"
@@ -157,6 +158,14 @@ void CheckOpsets(const std::vector<OpsetImport>& opsets) {
   }
 }
 
+void AddMissingImports(const std::vector<Node>& nodes, std::vector<OpsetImport>& opsets) {
+  for (const Node& node : nodes) {
+    if (int64_t newest = NewestOpset(node.domain); newest > 0 && OpsetOf(opsets, node.domain) == 0)
+      opsets.push_back({std::string(CanonicalDomain(node.domain)), newest, {}});
+    ForEachSubgraph(node, [&](const Graph& body) { AddMissingImports(body.nodes, opsets); });
+  }
+}
+
 void RequireImports(const std::vector<Node>& nodes, const std::vector<OpsetImport>& opsets) {
   for (const Node& node : nodes) {
     if (NewestOpset(node.domain) > 0 && OpsetOf(opsets, node.domain) == 0)
@@ -175,6 +184,9 @@ void SetNewest(std::vector<OpsetImport>& opsets, std::optional<std::string_view>
 
 void UpgradeDomains(Model& model, std::optional<std::string_view> domain) {
   CheckOpsets(model.opsets);
+  SortNodes(model);
+  // A domain that is used and not imported is taken at its newest, as ONNX Runtime takes it.
+  if (!model.opsets.empty()) AddMissingImports(model.graph.nodes, model.opsets);
   RequireImports(model.graph.nodes, model.opsets);
   for (const Function& function : model.functions) {
     CheckOpsets(function.opsets);

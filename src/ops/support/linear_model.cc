@@ -7,11 +7,16 @@ namespace ferry {
 LinearModel ReadLinearModel(const Node& node, int64_t features) {
   LinearModel model{.coefficients = node.Floats("coefficients"), .intercepts = node.Floats("intercepts")};
   auto count = static_cast<int64_t>(model.coefficients.size());
+  auto targets = static_cast<int64_t>(model.intercepts.size());
+  if (features > 0 && targets > 0 && count / features > targets) {
+    count = targets * features;
+    model.coefficients.resize(static_cast<size_t>(count));
+  }
   Require(features > 0 && count > 0 && count % features == 0, "the ", count,
           " coefficients are not a whole number of rows for ", features, " features");
   model.targets = count / features;
-  Require(model.intercepts.empty() || static_cast<int64_t>(model.intercepts.size()) == model.targets, "there are ",
-          model.intercepts.size(), " intercepts for ", model.targets, " rows of coefficients");
+  Require(targets == 0 || targets == model.targets, "there are ", targets, " intercepts for ", model.targets,
+          " rows of coefficients");
   return model;
 }
 

@@ -16,7 +16,8 @@ struct LinearModel {
   void Evaluate(std::span<const double> features, std::span<double> scores) const;
 };
 
-// From the attributes 'coefficients' and 'intercepts'.
+// From the attributes 'coefficients' and 'intercepts'. Where there are intercepts they say how many targets there are,
+// and coefficients beyond those are left aside, as ONNX Runtime does (its first example, logreg_iris, has such).
 LinearModel ReadLinearModel(const Node& node, int64_t features);
 
 }  // namespace ferry

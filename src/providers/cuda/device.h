@@ -1,0 +1,90 @@
+// An NVIDIA GPU: its context, its memory as a space of tensors, and streams, one for each thread that uses it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "providers/cuda/libraries.h"
+#include "tensor/memory_space.h"
+
+namespace ferry::cuda {
+
+// Throws for any status but success, with CUDA's own name for it: "cuLaunchKernel: CUDA_ERROR_INVALID_VALUE (…)".
+void CheckDriver(int status, const char* function);
+
+struct DeviceFacts {
+  int ordinal = 0;
+  std::string name;
+  int compute_major = 0, compute_minor = 0;
+  int multiprocessors = 0;
+  int shared_bytes_per_block = 0;
+  size_t total_bytes = 0;
+};
+// Of every device that the driver shows; none where there is no driver or it shows none. Makes no contexts.
+std::vector<DeviceFacts> FindDevices();
+
+class Device;
+
+// Memory that was freed stays here for the next one who asks; all of it goes back to the driver before a request is
+// refused. Freed memory may be handed out at once: whoever frees knows that the device is done with it.
+class DeviceMemory final : public MemorySpace {
+ public:
+  explicit DeviceMemory(const Device& device);
+
+  std::string_view name() const override { return name_; }
+  std::byte* Allocate(size_t bytes) override;
+  void Free(std::byte* data, size_t bytes) override;
+  // On the calling thread's stream, behind what it was given before.
+  void CopyFromHost(std::byte* to, const std::byte* from, size_t bytes) override;
+  void CopyToHost(std::byte* to, const std::byte* from, size_t bytes) override;
+  void CopyInside(std::byte* to, const std::byte* from, size_t bytes) override;
+
+  struct Use {
+    size_t in_use, kept;  // bytes handed out, bytes waiting for the next request
+  };
+  Use use() const;
+  // More than this is never taken from the driver (0: no such limit).
+  void SetLimit(size_t bytes);
+  // Gives memory that nobody uses back to the driver.
+  void Trim();
+
+ private:
+  bool TakeFromDriver(size_t bytes, DeviceAddress& address);
+  void TrimLocked();
+  [[noreturn]] void FailFull(size_t bytes);
+
+  const Device& device_;
+  const std::string name_;
+  mutable std::mutex mutex_;
+  std::map<size_t, std::vector<DeviceAddress>> idle_;  // by size
+  size_t in_use_ = 0, kept_ = 0, limit_ = 0;
+};
+
+class Device {
+ public:
+  // Opened at first use. Throws kUnsupported saying what is missing, kInvalidArgument when there is no such device.
+  static Device& Get(int ordinal = 0);
+
+  const DeviceFacts& facts() const { return facts_; }
+  // What the driver calls need: this device's context on the calling thread. Everything below does it by itself.
+  const DriverApi& Use() const;
+  DeviceMemory& memory() const { return *memory_; }
+  // The calling thread's own stream, which lasts as long as the thread.
+  StreamHandle stream() const;
+  void Synchronize() const;  // waits for that stream
+
+ private:
+  explicit Device(DeviceFacts facts);
+  friend struct ThreadStreams;
+
+  DeviceFacts facts_;
+  Context context_ = nullptr;
+  std::unique_ptr<DeviceMemory> memory_;
+  mutable std::mutex mutex_;
+  mutable std::vector<StreamHandle> idle_streams_;  // of threads that have ended
+};
+
+}  // namespace ferry::cuda

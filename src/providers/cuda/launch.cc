@@ -1,0 +1,101 @@
+#include "providers/cuda/launch.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/cache_folder.h"
+#include "base/error.h"
+#include "providers/cuda/compile.h"
+
+namespace ferry::cuda {
+
+const char kPrelude[] = R"(
+typedef signed char int8; typedef unsigned char uint8; typedef short int16; typedef unsigned short uint16;
+typedef int int32; typedef unsigned int uint32; typedef long long int64; typedef unsigned long long uint64;
+struct alignas(2) half { uint16 bits; };
+struct alignas(2) bfloat16 { uint16 bits; };
+
+__device__ inline float Load(half x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
+__device__ inline float Load(bfloat16 x) { return __uint_as_float(static_cast<uint32>(x.bits) << 16); }
+template <class T> __device__ inline T Load(T x) { return x; }
+template <class T> struct Stored { template <class F> __device__ static T From(F x) { return static_cast<T>(x); } };
+template <> struct Stored<bool> { template <class F> __device__ static bool From(F x) { return x != F(0); } };
+template <> struct Stored<half> {
+  __device__ static half From(float x) { half y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
+};
+template <> struct Stored<bfloat16> {
+  __device__ static bfloat16 From(float x) {
+    uint32 bits = __float_as_uint(x);
+    bfloat16 y;
+    y.bits = x != x ? 0x7fff : static_cast<uint16>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    return y;
+  }
+};
+template <class T, int N> struct alignas(sizeof(T) * N) Pack { T at[N]; };
+#define FULL_WARP 0xffffffffu
+)";
+
+namespace {
+
+struct LoadedKernels {
+  std::mutex mutex;
+  std::unordered_map<std::string, Function> by_source;
+};
+
+LoadedKernels& KernelsOf(const Device& device) {
+  static std::mutex mutex;
+  static std::unordered_map<int, LoadedKernels*> all;  // modules stay loaded until the process ends
+  std::lock_guard lock(mutex);
+  LoadedKernels*& kernels = all[device.facts().ordinal];
+  if (!kernels) kernels = new LoadedKernels;
+  return *kernels;
+}
+
+std::string CubinFor(const Device& device, const std::string& source) {
+  const CompileTarget target{device.facts().compute_major, device.facts().compute_minor, Nvrtc().report.version,
+                             Driver().report.version};
+  static const std::string folder = CacheFolder("cuda");
+  if (folder.empty()) return Compile(source, target);
+  const std::string path = CubinPath(folder, source, target);
+  if (std::optional<std::string> kept = ReadCubin(path, source, target)) return *kept;
+  std::string cubin = Compile(source, target);
+  WriteCubin(path, source, target, cubin);
+  return cubin;
+}
+
+}  // namespace
+
+Function FindKernel(const Device& device, const KernelSource& source) {
+  LoadedKernels& kernels = KernelsOf(device);
+  const std::string whole = Cat(kPrelude, source.text);
+  const std::string key = Cat(source.name, "\n", source.text);
+  std::lock_guard lock(kernels.mutex);
+  auto known = kernels.by_source.find(key);
+  if (known != kernels.by_source.end()) return known->second;
+  const std::string cubin = CubinFor(device, whole);
+  const DriverApi& driver = device.Use();
+  Module module = nullptr;
+  Function function = nullptr;
+  CheckDriver(driver.ModuleLoadData(&module, cubin.data()), "cuModuleLoadData");
+  CheckDriver(driver.ModuleGetFunction(&function, module, source.name.c_str()), "cuModuleGetFunction");
+  kernels.by_source[key] = function;
+  return function;
+}
+
+Grid GridFor(const Device& device, int64_t count, unsigned threads) {
+  const int64_t blocks = (count + threads - 1) / threads;
+  const int64_t most = int64_t{device.facts().multiprocessors} * (2048 / threads) * 4;
+  return {static_cast<unsigned>(std::clamp<int64_t>(blocks, 1, most)), threads};
+}
+
+void LaunchRaw(const Device& device, Function function, const Grid& grid, void** parameters) {
+  const DriverApi& driver = device.Use();
+  if (grid.shared_bytes > 48 * 1024)
+    CheckDriver(driver.FuncSetAttribute(function, kMaxDynamicSharedBytes, static_cast<int>(grid.shared_bytes)),
+                "cuFuncSetAttribute");
+  CheckDriver(driver.LaunchKernel(function, grid.blocks, grid.blocks_y, 1, grid.threads, 1, 1, grid.shared_bytes,
+                                  device.stream(), parameters, nullptr),
+              "cuLaunchKernel");
+}
+
+}  // namespace ferry::cuda

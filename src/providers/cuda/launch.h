@@ -1,0 +1,40 @@
+// Kernels of a device, found by their source, and how they are started.
+#pragma once
+
+#include <string>
+
+#include "providers/cuda/device.h"
+
+namespace ferry::cuda {
+
+// A kernel's text, complete but for the prelude, and the name of the function in it.
+struct KernelSource {
+  std::string name;
+  std::string text;
+};
+
+// What every source begins with: types of all elements, conversions, and arithmetic of the small floats.
+extern const char kPrelude[];
+
+// The kernel ready to be launched: from memory, from the cache folder, or compiled now.
+Function FindKernel(const Device& device, const KernelSource& source);
+
+struct Grid {
+  unsigned blocks = 1, threads = 1;
+  unsigned shared_bytes = 0;
+  unsigned blocks_y = 1;
+};
+// Enough blocks of `threads` for `count` pieces of work, at most as many as keep the device busy: kernels walk in steps
+// of the grid.
+Grid GridFor(const Device& device, int64_t count, unsigned threads = 256);
+
+void LaunchRaw(const Device& device, Function function, const Grid& grid, void** parameters);
+
+// On the calling thread's stream. Parameters must have exactly the types of the kernel's.
+template <class... Parameters>
+void Launch(const Device& device, Function function, const Grid& grid, Parameters... parameters) {
+  void* addresses[] = {&parameters...};
+  LaunchRaw(device, function, grid, addresses);
+}
+
+}  // namespace ferry::cuda

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 
 #include "base/error.h"
 
@@ -159,21 +160,21 @@ void DeviceMemory::CopyInside(std::byte* to, const std::byte* from, size_t bytes
   CheckDriver(driver.MemcpyDtoDAsync(AddressOf(to), AddressOf(from), bytes, device_.stream()), "cuMemcpyDtoDAsync");
 }
 
-// The streams of one thread, by device. They go to threads that come later.
-struct ThreadStreams {
-  std::array<StreamHandle, kMostDevices> streams{};
+// Those of one thread, by device. They go to threads that come later.
+struct LanesOfThread {
+  std::array<Device::Lane*, kMostDevices> lanes{};
   std::array<const Device*, kMostDevices> devices{};
 
-  ~ThreadStreams() {
-    for (size_t i = 0; i < streams.size(); ++i) {
-      if (!streams[i]) continue;
+  ~LanesOfThread() {
+    for (size_t i = 0; i < lanes.size(); ++i) {
+      if (!lanes[i]) continue;
       std::lock_guard lock(devices[i]->mutex_);
-      devices[i]->idle_streams_.push_back(streams[i]);
+      devices[i]->idle_lanes_.push_back(lanes[i]);
     }
   }
 };
 
-static thread_local ThreadStreams thread_streams;
+static thread_local LanesOfThread lanes_of_thread;
 
 Device::Device(DeviceFacts facts) : facts_(std::move(facts)) {
   const DriverApi& driver = Driver().Get();
@@ -206,23 +207,51 @@ const DriverApi& Device::Use() const {
   return driver;
 }
 
-StreamHandle Device::stream() const {
+Device::Lane& Device::lane() const {
   const auto index = static_cast<size_t>(facts_.ordinal);
-  StreamHandle& mine = thread_streams.streams[index];
-  if (mine) return mine;
-  thread_streams.devices[index] = this;
+  Lane*& mine = lanes_of_thread.lanes[index];
+  if (mine) return *mine;
+  lanes_of_thread.devices[index] = this;
   {
     std::lock_guard lock(mutex_);
-    if (!idle_streams_.empty()) {
-      mine = idle_streams_.back();
-      idle_streams_.pop_back();
-      return mine;
+    if (!idle_lanes_.empty()) {
+      mine = idle_lanes_.back();
+      idle_lanes_.pop_back();
+      return *mine;
     }
   }
-  CheckDriver(Use().StreamCreate(&mine, kStreamNonBlocking), "cuStreamCreate");
-  return mine;
+  auto made = std::make_unique<Lane>();
+  const DriverApi& driver = Use();
+  CheckDriver(driver.StreamCreate(&made->stream, kStreamNonBlocking), "cuStreamCreate");
+  void* fault = nullptr;
+  CheckDriver(driver.MemAllocHost(&fault, sizeof *made->fault), "cuMemAllocHost");
+  made->fault = new (fault) std::atomic<int>(0);
+  mine = made.release();
+  return *mine;
 }
 
-void Device::Synchronize() const { CheckDriver(Use().StreamSynchronize(stream()), "cuStreamSynchronize"); }
+StreamHandle Device::stream() const { return lane().stream; }
+
+DeviceAddress Device::fault() const { return reinterpret_cast<DeviceAddress>(lane().fault); }
+
+void Device::Synchronize() const {
+  Lane& mine = lane();
+  CheckDriver(Use().StreamSynchronize(mine.stream), "cuStreamSynchronize");
+  if (mine.fault->exchange(0) != 0)
+    Fail(ErrorCode::kInvalidArgument, "an index lies outside the tensor that it is for");
+}
+
+std::byte* Device::Workspace(size_t bytes) const {
+  Lane& mine = lane();
+  if (mine.workspace_bytes >= bytes) return mine.workspace;
+  if (mine.workspace) {
+    Synchronize();
+    memory_->Free(mine.workspace, mine.workspace_bytes);
+    mine.workspace = nullptr, mine.workspace_bytes = 0;
+  }
+  mine.workspace = memory_->Allocate(bytes);
+  mine.workspace_bytes = bytes;
+  return mine.workspace;
+}
 
 }  // namespace ferry::cuda

@@ -1,6 +1,7 @@
 // An NVIDIA GPU: its context, its memory as a space of tensors, and streams, one for each thread that uses it.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -75,16 +76,29 @@ class Device {
   // The calling thread's own stream, which lasts as long as the thread.
   StreamHandle stream() const;
   void Synchronize() const;  // waits for that stream
+  // Memory that libraries use while they compute on that stream; what was there is gone with the next call.
+  std::byte* Workspace(size_t bytes) const;
+  // Where kernels on that stream report an index that lies outside (as an int that is not 0): Synchronize throws it.
+  DeviceAddress fault() const;
 
  private:
+  // What a thread needs to work with the device.
+  struct Lane {
+    StreamHandle stream = nullptr;
+    std::atomic<int>* fault = nullptr;  // host memory that the device writes
+    std::byte* workspace = nullptr;
+    size_t workspace_bytes = 0;
+  };
+  friend struct LanesOfThread;
+
   explicit Device(DeviceFacts facts);
-  friend struct ThreadStreams;
+  Lane& lane() const;
 
   DeviceFacts facts_;
   Context context_ = nullptr;
   std::unique_ptr<DeviceMemory> memory_;
   mutable std::mutex mutex_;
-  mutable std::vector<StreamHandle> idle_streams_;  // of threads that have ended
+  mutable std::vector<Lane*> idle_lanes_;  // of threads that have ended
 };
 
 }  // namespace ferry::cuda

@@ -1,0 +1,46 @@
+// Matrix products by cuBLASLt, with what follows them in the same kernel: bias, activation, a sum.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+
+#include "providers/cuda/device.h"
+#include "tensor/dtype.h"
+
+namespace ferry::cuda {
+
+// D = activation(alpha · A · B + bias + C) for each of `batch` triples; all matrices row-major, the bias along rows of
+// D.
+struct ProductShape {
+  DType dtype = DType::kFloat;
+  int64_t rows = 0, columns = 0, depth = 0, batch = 1;
+  bool a_transposed = false, b_transposed = false;   // A lies as [depth, rows], B as [columns, depth]
+  int64_t a_stride = 0, b_stride = 0, d_stride = 0;  // elements between the matrices of a batch; 0: one for all
+  int64_t a_pitch = 0, b_pitch = 0, d_pitch = 0;     // elements between rows as they lie
+  bool has_bias = false, has_sum = false;            // C has D's layout
+  enum class After : uint8_t { kNothing, kRelu, kGelu } after = After::kNothing;  // Gelu: the form with tanh
+  bool tf32 = false;
+
+  auto Key() const {
+    return std::make_tuple(dtype, rows, columns, depth, batch, a_transposed, b_transposed, a_stride, b_stride, d_stride,
+                           a_pitch, b_pitch, d_pitch, has_bias, has_sum, after, tf32);
+  }
+  friend bool operator<(const ProductShape& a, const ProductShape& b) { return a.Key() < b.Key(); }
+};
+
+// Whether cuBLASLt multiplies elements of this type.
+bool CanMultiply(DType type);
+
+struct ProductOperands {
+  const std::byte *a = nullptr, *b = nullptr;
+  const std::byte *sum = nullptr, *bias = nullptr;
+  std::byte* d = nullptr;
+  float alpha = 1;
+};
+
+// Finds an algorithm for the shape once and remembers it. Throws naming the shape when cuBLASLt has none.
+void Multiply(const Device& device, const ProductShape& shape, const ProductOperands& operands);
+
+}  // namespace ferry::cuda

@@ -44,20 +44,33 @@ function(collect_lints file)
   write_table(${file} TYPE Lint PREFIX lint HEADER doctor/lint.h NAMESPACE ferry NAMES ${names})
 endfunction()
 
-# Every line FERRY_OPERATOR(Name, …) of src/ops/ defines operator_onnx_Name, FERRY_OPERATOR_IN(domain, Name, …)
-# operator_domain_Name.
-function(collect_operators file)
+# The names domain_Name of all lines MACRO(domain, Name, …) of src/ops/ and the folders in it. FERRY_OPERATOR(Name, …) is
+# FERRY_OPERATOR_IN(onnx, Name, …).
+function(names_of_lines macro output)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ops/*.cc)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources})
   set(names "")
   foreach(source ${sources})
-    file(STRINGS ${source} lines REGEX "^FERRY_OPERATOR(_IN)?\\(")
+    file(STRINGS ${source} lines REGEX "^FERRY_[A-Z_]+\\(")
     foreach(line ${lines})
       string(REGEX REPLACE "^FERRY_OPERATOR\\(" "FERRY_OPERATOR_IN(onnx, " line "${line}")
-      string(REGEX REPLACE "^FERRY_OPERATOR_IN\\(([a-z]+), ([A-Za-z0-9_]+).*" "\\1_\\2" name "${line}")
-      list(APPEND names ${name})
+      if(line MATCHES "^${macro}\\(([a-z]+), ([A-Za-z0-9_]+)")
+        list(APPEND names ${CMAKE_MATCH_1}_${CMAKE_MATCH_2})
+      endif()
     endforeach()
   endforeach()
   list(SORT names)
+  set(${output} ${names} PARENT_SCOPE)
+endfunction()
+
+# They define operator_domain_Name …
+function(collect_operators file)
+  names_of_lines(FERRY_OPERATOR_IN names)
   write_table(${file} TYPE Operator PREFIX operator HEADER ops/operator_table.h NAMESPACE ferry NAMES ${names})
+endfunction()
+
+# … and FERRY_COMPOSITION(domain, Name, …) composition_domain_Name.
+function(collect_compositions file)
+  names_of_lines(FERRY_COMPOSITION names)
+  write_table(${file} TYPE Composition PREFIX composition HEADER ops/support/compose.h NAMESPACE ferry NAMES ${names})
 endfunction()

@@ -1,4 +1,4 @@
-// Written by scripts/generate-schemas from the schemas of ONNX 1.23.1; not to be edited.
+// Written by scripts/generate-schemas from the schemas of ONNX 1.23.1 and ONNX Runtime 1.30.0; not to be edited.
 // clang-format off
 #include <iterator>
 
@@ -7,10 +7,11 @@
 namespace ferry {
 
 const SchemaDomain kSchemaDomains[] = {
-    {6760, 28, 0, 629},  // ai.onnx
-    {6761, 5, 629, 25},  // ai.onnx.ml
-    {6772, 1, 654, 1},  // ai.onnx.preview
-    {6788, 1, 655, 4},  // ai.onnx.preview.training
+    {10281, 28, 0, 629},  // ai.onnx
+    {12968, 5, 629, 25},  // ai.onnx.ml
+    {12979, 1, 654, 1},  // ai.onnx.preview
+    {12995, 1, 655, 4},  // ai.onnx.preview.training
+    {13020, 1, 659, 123},  // com.microsoft
 };
 const size_t kSchemaDomainCount = std::size(kSchemaDomains);
 
@@ -674,6 +675,129 @@ const Schema kSchemas[] = {
     {6723, 3, 1, false, false, 3, 1, 5, 3, 406, 409, 647, 375, 3, 65535, 1, 65535},  // Adam-1
     {6742, 3, 1, false, false, 1, 1, 3, 2, 410, 411, 652, 134, 1, 65535, 1, 65535},  // Gradient-1
     {6751, 3, 1, false, false, 3, 1, 4, 3, 406, 409, 655, 375, 3, 65535, 1, 65535},  // Momentum-1
+    {386, 4, 1, false, false, 7, 2, 8, 2, 412, 419, 659, 378, 2, 7, 1, 2},  // Attention-1
+    {6931, 4, 1, false, false, 14, 3, 7, 2, 421, 176, 238, 380, 3, 14, 0, 3},  // AttnLSTM-1
+    {7281, 4, 1, false, false, 12, 3, 10, 4, 435, 447, 667, 382, 5, 12, 1, 3},  // BeamSearch-1
+    {7297, 4, 1, false, false, 3, 1, 0, 1, 450, 1, 1, 386, 3, 3, 1, 1},  // BiasAdd-1
+    {7314, 4, 1, false, false, 5, 2, 1, 3, 453, 121, 151, 387, 2, 5, 1, 2},  // BiasDropout-1
+    {7326, 4, 1, false, false, 2, 1, 0, 1, 4, 6, 1, 3, 2, 2, 1, 1},  // BiasGelu-1
+    {7354, 4, 1, false, false, 2, 1, 2, 1, 458, 3, 677, 0, 2, 2, 1, 1},  // BiasSoftmax-1
+    {7366, 4, 1, false, false, 2, 1, 0, 1, 460, 1, 1, 386, 2, 2, 1, 1},  // BiasSplitGelu-1
+    {7490, 4, 1, false, false, 4, 2, 2, 1, 462, 466, 679, 390, 3, 4, 2, 2},  // BifurcationDetector-1
+    {7510, 4, 1, false, false, 5, 2, 1, 4, 453, 468, 151, 391, 2, 5, 1, 2},  // BitmaskBiasDropout-1
+    {7529, 4, 1, false, false, 3, 2, 1, 4, 118, 468, 151, 391, 1, 3, 1, 2},  // BitmaskDropout-1
+    {7563, 4, 1, false, false, 2, 1, 1, 1, 4, 6, 681, 395, 2, 2, 1, 1},  // CDist-1
+    {920, 4, 1, false, false, 4, 2, 3, 1, 64, 68, 682, 46, 2, 4, 2, 2},  // CausalConvWithState-1
+    {7587, 4, 1, false, false, 2, 1, 0, 1, 4, 6, 1, 0, 2, 2, 1, 1},  // ComplexMul-1
+    {7598, 4, 1, false, false, 2, 1, 0, 1, 4, 6, 1, 0, 2, 2, 1, 1},  // ComplexMulConj-1
+    {7618, 4, 1, false, false, 4, 1, 6, 1, 470, 1, 685, 0, 2, 4, 1, 1},  // ConvTransposeWithDynamicPads-1
+    {7657, 4, 1, false, false, 4, 1, 2, 2, 474, 153, 691, 396, 4, 4, 1, 1},  // CropAndResize-1
+    {7815, 4, 1, false, false, 12, 3, 2, 2, 478, 490, 693, 398, 12, 12, 1, 3},  // DecoderAttention-1
+    {7877, 4, 1, false, false, 11, 4, 5, 3, 493, 504, 695, 400, 1, 11, 1, 4},  // DecoderMaskedMultiHeadAttention-1
+    {7909, 4, 1, false, false, 9, 2, 5, 2, 508, 517, 700, 403, 7, 9, 2, 2},  // DecoderMaskedSelfAttention-1
+    {7955, 4, 1, false, false, 3, 1, 3, 3, 519, 91, 705, 405, 3, 3, 1, 1},  // DequantizeBFP-1
+    {1528, 4, 1, false, false, 3, 1, 1, 2, 110, 113, 93, 408, 2, 3, 1, 1},  // DequantizeLinear-1
+    {8006, 4, 1, false, false, 2, 1, 3, 3, 522, 524, 708, 410, 2, 2, 1, 1},  // DequantizeWithOrder-1
+    {8068, 4, 1, false, false, 12, 3, 7, 3, 525, 176, 238, 413, 12, 12, 0, 3},  // DynamicQuantizeLSTM-1
+    {8088, 4, 1, false, false, 5, 1, 0, 2, 537, 153, 1, 416, 3, 5, 1, 1},  // DynamicQuantizeMatMul-1
+    {8110, 4, 1, false, false, 1, 1, 0, 2, 542, 543, 1, 418, 1, 1, 1, 1},  // DynamicTimeWarping-1
+    {8264, 4, 1, false, false, 1, 1, 10, 1, 544, 545, 711, 420, 0, 65535, 1, 65535},  // EPContext-1
+    {8368, 4, 1, false, false, 9, 3, 2, 2, 546, 555, 721, 421, 7, 9, 1, 3},  // EmbedLayerNormalization-1
+    {8406, 4, 1, false, false, 2, 1, 0, 1, 558, 1, 1, 55, 2, 2, 1, 1},  // ExpandDims-1
+    {8417, 4, 1, false, true, 2, 1, 0, 1, 560, 1, 1, 3, 1, 2, 1, 1},  // FastGelu-1
+    {8444, 4, 1, false, false, 4, 1, 8, 1, 562, 1, 723, 0, 2, 4, 1, 1},  // FusedConv-1
+    {8471, 4, 1, false, false, 3, 1, 8, 1, 148, 1, 731, 4, 2, 3, 1, 1},  // FusedGemm-1
+    {8505, 4, 1, false, false, 2, 1, 5, 1, 4, 1, 739, 3, 2, 2, 1, 1},  // FusedMatMul-1
+    {8533, 4, 1, false, false, 2, 1, 10, 1, 4, 1, 744, 3, 2, 2, 1, 1},  // FusedMatMulActivation-1
+    {8560, 4, 1, false, false, 3, 1, 0, 1, 566, 3, 1, 46, 3, 3, 1, 1},  // GatedAdd-1
+    {8569, 4, 1, false, false, 3, 1, 1, 1, 569, 1, 754, 46, 3, 3, 1, 1},  // GatedRMSNorm-1
+    {8632, 4, 1, false, false, 7, 1, 1, 2, 572, 3, 755, 403, 6, 7, 1, 1},  // GatedRelativePositionBias-1
+    {8701, 4, 1, false, false, 4, 1, 4, 3, 579, 57, 756, 423, 3, 4, 1, 1},  // GatherBlockQuantized-1
+    {1897, 4, 1, false, false, 2, 1, 0, 2, 141, 3, 1, 128, 2, 2, 1, 1},  // GatherND-1
+    {1929, 4, 1, false, true, 1, 1, 0, 1, 0, 1, 1, 3, 1, 1, 1, 1},  // Gelu-1
+    {8722, 4, 1, false, false, 3, 1, 0, 1, 583, 1, 1, 46, 2, 3, 1, 1},  // GemmFastGelu-1
+    {8768, 4, 1, false, false, 6, 1, 6, 5, 586, 592, 760, 426, 2, 6, 1, 1},  // GemmFloat8-1
+    {8813, 4, 1, false, false, 5, 2, 0, 2, 593, 598, 1, 431, 5, 5, 2, 2},  // GemmaRotaryEmbedding-1
+    {8834, 4, 1, false, false, 7, 1, 9, 2, 600, 607, 766, 433, 2, 7, 1, 1},  // GreedySearch-1
+    {2056, 4, 1, false, false, 2, 1, 3, 2, 608, 167, 201, 134, 2, 2, 1, 1},  // GridSample-1
+    {8873, 4, 1, false, false, 3, 1, 4, 2, 610, 1, 775, 435, 3, 3, 1, 1},  // GroupNorm-1
+    {9139, 4, 1, false, false, 16, 4, 15, 4, 613, 629, 779, 437, 7, 16, 1, 4},  // GroupQueryAttention-1
+    {9159, 4, 1, false, false, 1, 1, 0, 1, 0, 1, 1, 0, 1, 1, 1, 1},  // Inverse-1
+    {9190, 4, 1, false, false, 1, 1, 3, 1, 0, 1, 794, 0, 1, 1, 1, 1},  // Irfft-1
+    {9218, 4, 1, false, false, 1, 1, 2, 2, 633, 3, 797, 441, 1, 65535, 1, 1},  // IsAllFinite-1
+    {2492, 4, 1, false, false, 6, 2, 6, 2, 185, 191, 799, 173, 3, 6, 2, 2},  // LinearAttention-1
+    {9253, 4, 1, false, false, 4, 2, 0, 2, 634, 638, 1, 443, 3, 4, 1, 2},  // LinearAttentionGate-1
+    {9308, 4, 1, false, false, 7, 1, 2, 2, 640, 3, 805, 445, 7, 7, 1, 1},  // LongformerAttention-1
+    {9374, 4, 1, false, false, 4, 1, 7, 2, 647, 3, 807, 295, 4, 4, 1, 1},  // MRotaryEmbedding-1
+    {9431, 4, 1, false, false, 6, 1, 1, 4, 651, 1, 814, 447, 4, 6, 1, 1},  // MatMulBlockQuantizedFp4Weight-1
+    {9461, 4, 1, false, false, 5, 1, 1, 3, 657, 1, 815, 451, 3, 5, 1, 1},  // MatMulBlockQuantizedFp8Weight-1
+    {9511, 4, 1, false, false, 3, 1, 6, 2, 662, 153, 816, 454, 3, 3, 1, 1},  // MatMulBnb4-1
+    {9545, 4, 1, false, false, 3, 1, 1, 3, 665, 153, 822, 456, 3, 3, 1, 1},  // MatMulFpQ4-1
+    {9556, 4, 1, false, false, 2, 1, 0, 3, 668, 204, 1, 459, 2, 2, 1, 1},  // MatMulInteger16-1
+    {9572, 4, 1, false, false, 7, 1, 0, 3, 670, 204, 1, 462, 4, 7, 1, 1},  // MatMulIntegerToFloat-1
+    {9631, 4, 1, false, false, 6, 1, 6, 4, 677, 153, 823, 465, 3, 6, 1, 1},  // MatMulNBits-1
+    {9726, 4, 1, false, false, 9, 2, 7, 2, 683, 692, 829, 454, 8, 9, 1, 2},  // MatMulNBitsMlp-1
+    {9808, 4, 1, false, false, 12, 4, 7, 2, 694, 706, 836, 454, 11, 12, 3, 4},  // MatMulNBitsQkv-1
+    {9823, 4, 1, false, false, 2, 1, 5, 1, 710, 1, 843, 47, 2, 2, 1, 1},  // MaxpoolWithMask-1
+    {10054, 4, 1, false, false, 8, 1, 8, 1, 712, 3, 848, 46, 5, 8, 1, 1},  // MoE-1
+    {10084, 4, 1, false, false, 4, 1, 0, 2, 720, 10, 1, 469, 3, 4, 1, 1},  // MulInteger-1
+    {10095, 4, 1, false, false, 10, 4, 4, 3, 724, 504, 856, 471, 1, 10, 1, 4},  // MultiHeadAttention-1
+    {10123, 4, 1, false, false, 1, 1, 2, 2, 166, 167, 860, 474, 1, 1, 1, 1},  // MurmurHash3-1
+    {10161, 4, 1, false, false, 2, 1, 1, 2, 734, 736, 862, 476, 2, 2, 1, 1},  // NGramRepeatBlock-1
+    {10178, 4, 1, false, false, 3, 1, 6, 1, 84, 1, 109, 0, 2, 3, 1, 1},  // NhwcConv-1
+    {10187, 4, 1, false, false, 4, 1, 8, 1, 562, 1, 723, 386, 2, 4, 1, 1},  // NhwcFusedConv-1
+    {10201, 4, 1, false, false, 1, 1, 6, 1, 737, 94, 863, 478, 1, 1, 1, 1},  // NhwcMaxPool-1
+    {10240, 4, 1, false, false, 6, 1, 3, 2, 738, 3, 869, 403, 5, 6, 1, 1},  // PackedAttention-1
+    {10256, 4, 1, false, false, 7, 1, 3, 2, 744, 3, 872, 403, 6, 7, 1, 1},  // PackedMultiHeadAttention-1
+    {3189, 4, 1, false, false, 3, 1, 1, 1, 751, 3, 317, 0, 2, 3, 1, 1},  // Pad-1
+    {10448, 4, 1, false, false, 17, 3, 15, 4, 754, 771, 875, 479, 8, 17, 1, 3},  // PagedAttention-1
+    {10498, 4, 1, false, false, 9, 2, 6, 4, 774, 783, 890, 483, 5, 9, 1, 2},  // QAttention-1
+    {10818, 4, 1, false, false, 18, 2, 1, 3, 785, 803, 896, 487, 18, 18, 2, 2},  // QEmbedLayerNormalization-1
+    {10850, 4, 1, false, false, 9, 1, 3, 6, 805, 814, 897, 490, 6, 9, 1, 1},  // QGemm-1
+    {10893, 4, 1, false, false, 8, 1, 0, 1, 815, 6, 1, 478, 7, 8, 1, 1},  // QLinearAdd-1
+    {10904, 4, 1, false, false, 5, 1, 7, 1, 823, 1, 900, 478, 4, 5, 1, 1},  // QLinearAveragePool-1
+    {10950, 4, 1, false, false, 3, 1, 1, 3, 828, 831, 94, 496, 3, 65535, 1, 1},  // QLinearConcat-1
+    {3223, 4, 1, false, false, 9, 1, 7, 4, 252, 91, 907, 255, 8, 9, 1, 1},  // QLinearConv-1
+    {10964, 4, 1, false, false, 5, 1, 1, 1, 832, 1, 914, 478, 5, 5, 1, 1},  // QLinearGlobalAveragePool-1
+    {11010, 4, 1, false, false, 5, 1, 1, 1, 837, 1, 915, 478, 4, 5, 1, 1},  // QLinearLeakyRelu-1
+    {11027, 4, 1, false, false, 8, 1, 0, 1, 815, 6, 1, 478, 7, 8, 1, 1},  // QLinearMul-1
+    {11098, 4, 1, false, false, 5, 1, 2, 1, 842, 292, 916, 478, 4, 5, 1, 1},  // QLinearReduceMean-1
+    {11116, 4, 1, false, false, 5, 1, 0, 1, 837, 1, 1, 478, 4, 5, 1, 1},  // QLinearSigmoid-1
+    {11137, 4, 1, false, false, 5, 1, 2, 1, 847, 1, 918, 478, 5, 5, 1, 1},  // QLinearSoftmax-1
+    {11173, 4, 1, false, false, 9, 1, 0, 3, 852, 60, 1, 499, 9, 9, 1, 1},  // QLinearWhere-1
+    {11425, 4, 1, false, false, 21, 1, 12, 4, 861, 3, 920, 502, 6, 21, 1, 1},  // QMoE-1
+    {11626, 4, 1, false, false, 20, 1, 6, 3, 882, 902, 932, 506, 17, 20, 1, 1},  // QOrderedAttention-1
+    {11676, 4, 1, false, false, 3, 1, 2, 2, 903, 906, 938, 509, 3, 3, 1, 1},  // QOrderedGelu-1
+    {11689, 4, 1, false, false, 5, 1, 4, 3, 907, 906, 940, 511, 5, 5, 1, 1},  // QOrderedLayerNormalization-1
+    {11826, 4, 1, false, false, 14, 1, 6, 4, 912, 902, 944, 514, 14, 14, 1, 1},  // QOrderedLongformerAttention-1
+    {11894, 4, 1, false, false, 8, 1, 3, 2, 926, 906, 950, 509, 5, 8, 1, 1},  // QOrderedMatMul-1
+    {11909, 4, 1, false, false, 1, 3, 2, 3, 123, 934, 953, 518, 1, 1, 3, 3},  // QuantizeBFP-1
+    {3272, 4, 1, false, false, 3, 1, 1, 2, 280, 113, 93, 521, 2, 3, 1, 1},  // QuantizeLinear-1
+    {11921, 4, 1, false, false, 2, 1, 2, 3, 937, 902, 955, 410, 2, 2, 1, 1},  // QuantizeWithOrder-1
+    {11939, 4, 1, false, true, 1, 1, 1, 1, 0, 1, 957, 3, 1, 1, 1, 1},  // QuickGelu-1
+    {3412, 4, 1, false, false, 3, 1, 0, 1, 939, 1, 1, 286, 2, 3, 1, 1},  // Range-1
+    {11949, 4, 1, false, false, 1, 1, 2, 2, 942, 943, 916, 523, 1, 1, 1, 1},  // ReduceSumInteger-1
+    {12031, 4, 1, false, false, 3, 1, 2, 2, 944, 3, 958, 525, 3, 3, 1, 1},  // RelativePositionBias-1
+    {12103, 4, 1, false, false, 2, 4, 0, 2, 947, 949, 1, 403, 2, 2, 4, 4},  // RemovePadding-1
+    {12117, 4, 1, false, false, 2, 1, 0, 2, 953, 3, 1, 403, 2, 2, 1, 1},  // RestorePadding-1
+    {12132, 4, 1, false, false, 1, 1, 3, 1, 0, 1, 960, 0, 1, 1, 1, 1},  // Rfft-1
+    {4001, 4, 1, false, false, 4, 1, 5, 2, 647, 3, 963, 295, 4, 4, 1, 1},  // RotaryEmbedding-1
+    {12137, 4, 1, false, false, 1, 1, 0, 1, 0, 1, 1, 4, 1, 1, 1, 1},  // SampleOp-1
+    {12250, 4, 1, false, false, 9, 2, 15, 2, 955, 964, 968, 433, 2, 9, 1, 2},  // Sampling-1
+    {12259, 4, 1, false, false, 5, 2, 4, 2, 966, 971, 775, 435, 4, 5, 1, 2},  // SkipGroupNorm-1
+    {12285, 4, 1, false, false, 5, 4, 1, 2, 973, 978, 896, 527, 3, 5, 1, 4},  // SkipLayerNormalization-1
+    {12308, 4, 1, false, false, 4, 4, 1, 2, 982, 978, 896, 527, 3, 4, 1, 4},  // SkipSimplifiedLayerNormalization-1
+    {12372, 4, 1, false, false, 1, 1, 4, 1, 81, 359, 983, 529, 1, 65535, 1, 65535},  // Snpe-1
+    {12458, 4, 1, false, false, 11, 3, 6, 2, 986, 997, 987, 378, 9, 11, 3, 3},  // SparseAttention-1
+    {12474, 4, 1, false, false, 2, 1, 3, 2, 1000, 153, 897, 530, 2, 2, 1, 1},  // SparseToDenseMatMul-1
+    {12540, 4, 1, false, false, 1, 1, 5, 1, 0, 1, 993, 341, 1, 1, 1, 1},  // Tokenizer-1
+    {12594, 4, 1, false, false, 4, 1, 0, 1, 1002, 1, 1, 2, 2, 4, 1, 1},  // TorchEmbedding-1
+    {12609, 4, 1, false, false, 2, 1, 3, 1, 4, 1, 897, 3, 2, 2, 1, 1},  // TransposeMatMul-1
+    {5108, 4, 1, false, false, 2, 1, 1, 1, 1006, 1, 463, 420, 1, 2, 1, 1},  // Trilu-1
+    {12634, 4, 1, false, false, 1, 1, 3, 1, 2, 3, 998, 50, 1, 1, 1, 1},  // UnfoldTensor-1
+    {5137, 4, 1, false, false, 1, 3, 0, 1, 737, 1008, 1, 55, 1, 1, 3, 3},  // Unique-1
+    {12871, 4, 1, false, false, 15, 5, 17, 5, 1011, 1026, 1001, 532, 5, 15, 1, 5},  // WhisperBeamSearch-1
+    {12950, 4, 1, false, false, 4, 1, 3, 2, 1031, 153, 1018, 537, 4, 4, 1, 1},  // WordConvEmbedding-1
 };
 const size_t kSchemaCount = std::size(kSchemas);
 

@@ -1,0 +1,16 @@
+// ConvTranspose whose pads are an input.
+#include "ops/support/compose.h"
+
+namespace ferry {
+
+static void ComposeConvTranspose(Composer& c) {
+  Composer::Attributes attributes =
+      c.Keep({"auto_pad", "dilations", "group", "kernel_shape", "output_padding", "strides"});
+  if (c.In(2)) attributes.emplace_back("pads", ToInt64Vector(c.In(2).value()));
+  c.Out(0, c.Call("ConvTranspose", {c.In(0), c.In(1), c.In(3)}, std::move(attributes)));
+}
+
+FERRY_OPERATOR_IN(microsoft, ConvTransposeWithDynamicPads, (Composed<ComposeConvTranspose>()));
+FERRY_COMPOSITION(microsoft, ConvTransposeWithDynamicPads, ComposeConvTranspose);
+
+}  // namespace ferry

@@ -1,0 +1,17 @@
+#include "ops/support/compose_quantized.h"
+
+namespace ferry {
+
+static void ComposeQLinearAveragePool(Composer& c) {
+  bool turns = c.node().Int("channels_last", 0) != 0;
+  Term x = turns ? ChannelsFirst(c, c.In(0)) : c.In(0);
+  Term y = c.Call("AveragePool", {Real(c, x, c.In(1), c.In(2))},
+                  c.Keep({"auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"}));
+  y = Quantized(c, y, c.In(3), c.In(4), x.type());
+  c.Out(0, turns ? ChannelsLast(c, y) : y);
+}
+
+FERRY_OPERATOR_IN(microsoft, QLinearAveragePool, (Composed<ComposeQLinearAveragePool>()));
+FERRY_COMPOSITION(microsoft, QLinearAveragePool, ComposeQLinearAveragePool);
+
+}  // namespace ferry

@@ -57,6 +57,16 @@ class Tally {
     if (actual != expected) Outside(actual, expected);
   }
 
+  // Equal, or as far apart as a tolerance of whole numbers says.
+  template <class T>
+  void Integers(T actual, T expected) {
+    double distance = std::abs(static_cast<double>(actual) - static_cast<double>(expected));
+    if (actual == expected || tolerance_.atol < 1) return Exact(actual, expected);
+    ++result_.elements;
+    Numbers(distance, std::abs(static_cast<double>(expected)));
+    if (!(distance <= tolerance_.atol)) Outside(actual, expected);
+  }
+
   Difference Finish() {
     if (measured_ > 0) result_.mean_abs = sum_abs_ / static_cast<double>(measured_);
     if (measured_rel_ > 0) result_.mean_rel = sum_rel_ / static_cast<double>(measured_rel_);
@@ -143,7 +153,9 @@ Difference CompareElements(const Tensor& actual, const Tensor& expected, Toleran
   } else if (a.dtype() == DType::kString) {
     for (int64_t i = 0; i < a.size(); ++i) tally.Exact(a.Data<std::string>()[i], b.Data<std::string>()[i]);
   } else if (a.dtype() == DType::kUInt64) {
-    for (int64_t i = 0; i < a.size(); ++i) tally.Exact(a.Data<uint64_t>()[i], b.Data<uint64_t>()[i]);
+    for (int64_t i = 0; i < a.size(); ++i) tally.Integers(a.Data<uint64_t>()[i], b.Data<uint64_t>()[i]);
+  } else if (a.dtype() != DType::kBool) {
+    ForPieces<int64_t>(a, b, LoadIntegers, [&](int64_t x, int64_t y) { tally.Integers(x, y); });
   } else {
     ForPieces<int64_t>(a, b, LoadIntegers, [&](int64_t x, int64_t y) { tally.Exact(x, y); });
   }

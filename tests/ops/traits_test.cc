@@ -17,6 +17,14 @@ using testing::OneNode;
 using testing::RunNode;
 using testing::Sample;
 
+TEST(Operators, AreFoundByDomainAndName) {
+  for (const Operator* op : AllOperators()) EXPECT_EQ(FindOperator(op->domain, op->name), op) << op->name;
+  EXPECT_EQ(FindOperator("ai.onnx", "Relu"), FindOperator("", "Relu"));
+  EXPECT_EQ(FindOperator(kMlDomain, "Relu"), nullptr);
+  EXPECT_EQ(FindOperator("", "Rel"), nullptr);
+  EXPECT_EQ(FindOperator("", ""), nullptr);
+}
+
 class Traits : public ::testing::Test {
  protected:
   // Calls check(operator, sample) for all samples of operators with a trait. An operator without one that can be

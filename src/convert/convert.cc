@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "engine/check_inference.h"
 #include "graph/sort_nodes.h"
+#include "graph/standard.h"
 #include "onnx/downgrade/downgrade.h"
 #include "onnx/ir_version.h"
 #include "onnx/schema.h"
@@ -44,7 +45,7 @@ void DowngradeWithInference(Model& model, int64_t target) {
 void RefuseLostModes(const Graph& graph, int64_t target) {
   ForEachGraph(graph, [&](const Graph& one) {
     for (const Node& node : one.nodes)
-      if (target >= 13 && node.op_type == "Resize" && CanonicalDomain(node.domain).empty() &&
+      if (target >= 13 && IsStandard(node, "Resize") &&
           node.String("coordinate_transformation_mode", "") == "tf_half_pixel_for_nn")
         Fail(ErrorCode::kUnsupported, "cannot be converted to opset ", target, ": ", Describe(node),
              ": tf_half_pixel_for_nn ended with opset 12");

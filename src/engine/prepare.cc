@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "graph/standard.h"
 #include "onnx/aligned.h"
 #include "onnx/schema.h"
 #include "onnx/upgrade/upgrade.h"
@@ -27,7 +28,7 @@ StoredTensor Densify(const StoredSparseTensor& sparse) {
 // Constant nodes that hold a tensor are initializers by another name.
 void ConstantsToInitializers(Graph& graph) {
   std::erase_if(graph.nodes, [&](Node& node) {
-    if (node.op_type != "Constant" || !CanonicalDomain(node.domain).empty() || node.outputs.size() != 1) return false;
+    if (!IsStandard(node, "Constant") || node.outputs.size() != 1) return false;
     const Attribute* value = node.Find("value");
     auto* stored = value ? std::get_if<std::shared_ptr<StoredTensor>>(&value->held) : nullptr;
     if (!stored || !*stored) return false;

@@ -1,5 +1,6 @@
 #include "onnx/scope.h"
 
+#include "graph/standard.h"
 #include "onnx/aligned.h"
 #include "onnx/schema.h"
 
@@ -101,7 +102,7 @@ std::optional<Tensor> Scope::ConstantOf(const std::string& name) {
 void Scope::Visit(const Node& node) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
-    if (node.op_type == "Constant" && CanonicalDomain(node.domain).empty()) constants_.emplace(node.outputs[i], &node);
+    if (IsStandard(node, "Constant")) constants_.emplace(node.outputs[i], &node);
     if (types_.count(node.outputs[i])) continue;
     if (SchemaTypeId id = TypeOfOutput(node, i)) types_.emplace(node.outputs[i], id);
   }

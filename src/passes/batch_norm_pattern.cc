@@ -2,10 +2,12 @@
 
 #include <cmath>
 
+#include "graph/standard.h"
+
 namespace ferry {
 
 std::optional<ChannelAffine> MatchBatchNorm(const GraphEditor& editor, const Node& node) {
-  if (node.op_type != "BatchNormalization" || !CanonicalDomain(node.domain).empty()) return std::nullopt;
+  if (!IsStandard(node, "BatchNormalization")) return std::nullopt;
   if (node.Int("training_mode", 0) != 0 || node.inputs.size() != 5 || node.outputs.empty()) return std::nullopt;
   for (size_t i = 1; i < node.outputs.size(); ++i)
     if (!node.outputs[i].empty()) return std::nullopt;

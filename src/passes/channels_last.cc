@@ -181,7 +181,7 @@ class ChannelsLast {
 
   // QuantizeLinear and DequantizeLinear with one scale for all channels.
   bool IsWholeQuantization(const Node& node) const {
-    if (!IsOneOf(node.op_type, {"QuantizeLinear", "DequantizeLinear"}) || node.inputs.size() < 2) return false;
+    if (!IsStandard(node, {"QuantizeLinear", "DequantizeLinear"}) || node.inputs.size() < 2) return false;
     const Tensor* scale = editor_.Constant(node.inputs[1]);
     return scale && scale->size() == 1;
   }
@@ -291,7 +291,7 @@ class ChannelsLast {
     int reader = editor_.OnlyReader(node.outputs[0]);
     if (node.op_type != "Mul" || reader < 0) return false;
     const Node& sum = editor_.node(static_cast<size_t>(reader));
-    if (!IsOneOf(sum.op_type, {"Add"}) || !CanonicalDomain(sum.domain).empty()) return false;
+    if (!IsStandard(sum, "Add")) return false;
     size_t image = HasLast(node.inputs[0]) ? 0 : 1, rank = RankOf(node.inputs[image]);
     const Tensor* factor = Number(node.inputs[1 - image], rank);
     const Tensor* offset = Number(sum.inputs[sum.inputs[0] == node.outputs[0] ? 1 : 0], rank);

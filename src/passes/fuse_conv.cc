@@ -99,7 +99,7 @@ class Fusion {
     int reader = editor_.OnlyReader(taken.output);
     if (reader < 0) return;
     const Node& add = editor_.node(static_cast<size_t>(reader));
-    if (add.op_type != "Add" || !CanonicalDomain(add.domain).empty() || add.inputs[0] == add.inputs[1]) return;
+    if (!IsStandard(add, "Add") || add.inputs[0] == add.inputs[1]) return;
     const std::string& other = add.inputs[0] == taken.output ? add.inputs[1] : add.inputs[0];
     if (!SameShape(other, taken.output)) return;
     taken.residual = other;

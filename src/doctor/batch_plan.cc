@@ -104,7 +104,7 @@ class Planner {
     if (Try(node, &error)) return;
     if (node.op_type == "Reshape" && MendReshape(node)) return;
     if (IsOneOf(node.op_type, {"Expand", "Resize", "Slice", "Squeeze"}) && MendSizes(node)) return;
-    if (!error.empty() && MendConstants(node)) return;
+    if (!error.empty() && (MendConstants(node) || MendExpanded(node))) return;
     if (!plan_.refusal.empty()) return;
     const std::string* carrying = CarryingInput(node);
     if (!error.empty() || carrying) {
@@ -388,6 +388,25 @@ class Planner {
     }
     if (!any) return false;
     return ApplyPending(node);
+  }
+
+  // A state that was made for every sample, and is expanded to as many as there are: one row is enough.
+  bool MendExpanded(const Node& node) {
+    if (node.op_type != "Expand" || !node.HasInput(0) || !node.HasInput(1)) return false;
+    const Tensor* fixed = Fixed(node.inputs[0]);
+    const ValueFacts *base = Base(node.inputs[1]), *probe = Probe(node.inputs[1]);
+    if (!fixed || !base || !probe || !base->constant || !probe->constant) return false;
+    std::vector<int64_t> before = ToInt64Vector(*base->constant), after = ToInt64Vector(*probe->constant);
+    if (before.size() != after.size() || fixed->rank() > before.size()) return false;
+    size_t added = before.size() - fixed->rank();
+    for (size_t axis = 0; axis < fixed->rank(); ++axis) {
+      size_t place = axis + added;
+      if (before[place] != batch_ || after[place] != kProbe || fixed->dim(axis) != batch_) continue;
+      if (!AddRow(node, 0, *fixed, axis) || !ApplyPending(node)) return false;
+      plan_.positions[node.outputs[0]] = {place, 1};
+      return true;
+    }
+    return false;
   }
 
   bool AddRow(const Node& node, size_t input, const Tensor& fixed, size_t axis) {

@@ -1,34 +1,15 @@
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
 #include "doctor/batch_plan.h"
 #include "doctor/lint.h"
+#include "doctor/sizes.h"
 
 namespace ferry {
 namespace {
 
 const Dim* FirstDim(const Type& type) {
   return type.is_tensor() && type.has_rank() && !type.shape->empty() ? &type.shape->front() : nullptr;
-}
-
-// Sizes that stand first in the constants of a graph whose inputs name their batch.
-std::set<int64_t> SuspiciousSizes(const Graph& graph) {
-  std::set<int64_t> sizes;
-  for (const Node& node : graph.nodes) {
-    if (!IsOneOf(node.op_type, {"Reshape", "Expand", "Resize"}) || node.inputs.size() < 2) continue;
-    const StoredTensor* stored =
-        graph.FindInitializer(node.inputs[node.op_type == "Resize" ? node.inputs.size() - 1 : 1]);
-    Tensor found = stored ? stored->tensor : Tensor();
-    for (const Node& other : graph.nodes)
-      if (!stored && other.op_type == "Constant" && other.HasOutput(0) && other.outputs[0] == node.inputs[1] &&
-          other.Has("value"))
-        found = other.TensorAttribute("value");
-    if (!found.defined() || found.dtype() != DType::kInt64 || found.size() == 0) continue;
-    int64_t first = ToInt64Vector(found.IsAligned(8) ? found : found.Clone())[0];
-    if (first > 0) sizes.insert(first);
-  }
-  return sizes;
 }
 
 }  // namespace

@@ -84,6 +84,11 @@ const Type* Patient::TypeOf(const std::string& name) const {
   return facts ? &facts->type : nullptr;
 }
 
+const RunnableSizes& Patient::runnable_sizes() const {
+  if (!runnable_sizes_) runnable_sizes_ = inferred() ? FindRunnableSizes(inferred()->graph) : RunnableSizes{};
+  return *runnable_sizes_;
+}
+
 const std::shared_ptr<Session>& Patient::session() const {
   if (session_) return *session_;
   session_.emplace();
@@ -103,7 +108,7 @@ const std::vector<Trial>& Patient::trials() const {
     return *trials_;
   }
   try {
-    *trials_ = GatherTrials(*session(), options_.data);
+    *trials_ = GatherTrials(*session(), options_.data, runnable_sizes().sizes);
   } catch (const Error&) {
     if (!options_.data.empty()) throw;
   }

@@ -8,6 +8,7 @@
 
 #include "base/thread_pool.h"
 #include "doctor/doctor.h"
+#include "doctor/sizes.h"
 #include "doctor/targets.h"
 #include "doctor/trials.h"
 #include "graph/model.h"
@@ -40,6 +41,9 @@ class Patient {
   const Tensor* ConstantOf(const std::string& name) const;
   const Type* TypeOf(const std::string& name) const;
 
+  // Sizes of named dimensions to run the model with.
+  const RunnableSizes& runnable_sizes() const;
+
   // Null when the model cannot be run; the reason is then in why_no_session().
   const std::shared_ptr<Session>& session() const;
   const std::string& why_no_session() const { return why_no_session_; }
@@ -56,6 +60,7 @@ class Patient {
   std::vector<Target> targets_;
   mutable std::optional<std::vector<Problem>> problems_;
   mutable std::optional<std::unique_ptr<InferredGraph>> inferred_;
+  mutable std::optional<RunnableSizes> runnable_sizes_;
   mutable std::optional<std::shared_ptr<Session>> session_;
   mutable std::string why_no_session_;
   mutable std::optional<std::vector<Trial>> trials_;

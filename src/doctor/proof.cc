@@ -45,21 +45,16 @@ bool Holds(const Proof& proof) {
   return std::all_of(proof.begin(), proof.end(), [](const ProofStep& step) { return step.holds; });
 }
 
-void ProveSameOutputs(const Patient& before, const Model& mended, Proof& proof) {
+namespace {
+
+// Pushes a step for every trial that both models were run on. Gives the reason why there was none, else nothing.
+std::string CompareTrials(const Patient& before, const Model& mended, Proof& proof) {
   const std::vector<Trial>& trials = before.trials();
-  if (trials.empty()) {
-    std::string why = before.session() ? "no inputs can be made for it" : before.why_no_session();
-    proof.push_back({.what = "the original cannot be run, so nothing is compared", .holds = true, .detail = why});
-    return;
-  }
-  std::shared_ptr<Session> session;
-  try {
-    session = Session::FromModel(CopyDeep(mended), {.optimize = false});
-  } catch (const Error& error) {
-    proof.push_back({.what = "the mended model can be run", .holds = false, .detail = error.message()});
-    return;
-  }
+  if (trials.empty()) return before.session() ? "no inputs can be made for it" : before.why_no_session();
+  std::shared_ptr<Session> session = Session::FromModel(CopyDeep(mended), {.optimize = false});
   std::vector<std::string> names = SharedOutputs(before.model(), mended);
+  std::string failure = "no recording fits it";
+  bool compared = false;
   for (size_t i = 0; i < std::min(trials.size(), kMostTrials); ++i) {
     const Trial& trial = trials[i];
     if (!trial.fits) continue;
@@ -68,13 +63,31 @@ void ProveSameOutputs(const Patient& before, const Model& mended, Proof& proof) 
       std::vector<Value> results = before.session()->Run(trial.inputs, names);
       for (size_t k = 0; k < names.size(); ++k) expected.emplace_back(names[k], std::move(results[k]));
     } catch (const Error& error) {
-      proof.push_back({.what = Cat("inputs '", trial.name, "': the original fails, so nothing is compared"),
-                       .holds = true,
-                       .detail = error.message()});
+      failure = Cat("inputs '", trial.name, "': ", error.message());
       continue;
     }
     proof.push_back(CompareRun(Cat("same outputs on inputs '", trial.name, "'"), *session, trial.inputs, expected));
+    compared = true;
   }
+  return compared ? std::string() : failure;
+}
+
+void Prove(const Patient& before, const Model& mended, Proof& proof, bool must_run) {
+  try {
+    std::string failure = CompareTrials(before, mended, proof);
+    if (!failure.empty())
+      proof.push_back({.what = "the original can be run, to compare with", .holds = !must_run, .detail = failure});
+  } catch (const Error& error) {
+    proof.push_back({.what = "the mended model can be run", .holds = false, .detail = error.message()});
+  }
+}
+
+}  // namespace
+
+void ProveSameOutputs(const Patient& before, const Model& mended, Proof& proof) { Prove(before, mended, proof, true); }
+
+void ProveSameWhereItRuns(const Patient& before, const Model& mended, Proof& proof) {
+  Prove(before, mended, proof, false);
 }
 
 }  // namespace ferry

@@ -5,9 +5,11 @@
 
 namespace ferry {
 
-// All outputs that both models have are equal on every trial. Holds without a word when nothing can be run; then a
-// step says so.
+// All outputs that both models have are equal on every trial that the original can run. Does not hold when there is no
+// such trial: what was not compared is not proved.
 void ProveSameOutputs(const Patient& before, const Model& mended, Proof& proof);
+// The same for changes that touch texts and files and no node: they hold where nothing can be run, and a step says so.
+void ProveSameWhereItRuns(const Patient& before, const Model& mended, Proof& proof);
 
 // One step: outputs of `mended` on `inputs` are `expected`.
 ProofStep CompareRun(std::string what, const Session& mended, const std::vector<NamedValue>& inputs,

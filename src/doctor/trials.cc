@@ -195,7 +195,8 @@ TrialNumbers RunOne(const Session& session, const Trial& trial, const ValueNames
 
 }  // namespace
 
-std::vector<Trial> GatherTrials(const Session& session, const std::vector<std::string>& paths) {
+std::vector<Trial> GatherTrials(const Session& session, const std::vector<std::string>& paths,
+                                const std::map<std::string, int64_t>& sizes) {
   std::vector<Trial> trials;
   bool any_fits = false;
   for (const std::string& path : paths) {
@@ -209,11 +210,13 @@ std::vector<Trial> GatherTrials(const Session& session, const std::vector<std::s
     }
   }
   if (any_fits || !CanMakeUp(session)) return trials;
-  std::vector<NamedValue> random = MakeRandomInputs(session, {});
-  trials.push_back({"random", random, {}, false, true});
+  std::vector<NamedValue> random = MakeRandomInputs(session, {.dimensions = sizes});
+  std::string at;
+  for (const auto& [name, size] : sizes) at += Cat(", ", name, "=", size);
+  trials.push_back({"random" + at, random, {}, false, true});
   if (AnyFloat(random)) {
-    trials.push_back({"zeros", WithFloatsSet(random, 0), {}, false, true});
-    trials.push_back({"ones", WithFloatsSet(random, 1), {}, false, true});
+    trials.push_back({"zeros" + at, WithFloatsSet(random, 0), {}, false, true});
+    trials.push_back({"ones" + at, WithFloatsSet(random, 1), {}, false, true});
   }
   return trials;
 }

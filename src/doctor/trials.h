@@ -22,7 +22,9 @@ struct Trial {
 
 // The recordings in `paths`; when none of them fits, also inputs of random numbers, zeros and ones. Throws for
 // recordings of other shapes and for inputs that hold NaN.
-std::vector<Trial> GatherTrials(const Session& session, const std::vector<std::string>& paths);
+// Generated inputs have these sizes; names that are not among them have 1.
+std::vector<Trial> GatherTrials(const Session& session, const std::vector<std::string>& paths,
+                                const std::map<std::string, int64_t>& sizes = {});
 
 struct TrialNumbers {
   const Trial* trial = nullptr;

@@ -1,5 +1,7 @@
 #include "doctor/lint.h"
+#include "onnx/writer.h"
 #include "tests/cli/run_ferry.h"
+#include "tests/support/graphs.h"
 
 namespace ferry {
 namespace {
@@ -80,6 +82,21 @@ TEST(Doctor, TakesSeveralRecordings) {
   EXPECT_EQ(said.status, 0) << said.err;
   for (const char* io : {"io_1.npz", "io_2.npz", "io_5.npz"})
     EXPECT_NE(said.out.find(std::string("recorded outputs of '") + io + "': yes"), std::string::npos) << said.out;
+}
+
+TEST(Doctor, FindingsOfOneCauseAreOneLineWithACount) {
+  std::string path = ScratchFolder() + "/m.onnx";
+  std::vector<Node> nodes;
+  for (int i = 0; i < 6; ++i)
+    nodes.push_back(testing::MakeNode("Identity", {i == 0 ? "x" : Cat("v", i)}, {i == 5 ? "y" : Cat("v", i + 1)}));
+  WriteModel(testing::MakeModel({testing::MakeInfo("x", DType::kFloat, {2})}, nodes,
+                                {testing::MakeInfo("y", DType::kFloat, {2})}),
+             path);
+  Said said = Ferry({"doctor", path, "--lint", "no-op"});
+  EXPECT_NE(said.out.find("'Identity_v1' (Identity)"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("and 4 more: 'Identity_v2', 'Identity_v3', 'Identity_v4' …"), std::string::npos) << said.out;
+  EXPECT_EQ(said.out.find("Identity_v5"), std::string::npos) << said.out;
+  EXPECT_GE(Ferry({"doctor", path, "--lint", "no-op", "--json"}).json().At("findings").AsArray().size(), 5u);
 }
 
 TEST(Doctor, SaysInASentenceWhatItCannotUse) {

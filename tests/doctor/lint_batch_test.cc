@@ -140,6 +140,24 @@ TEST(BakedBatch, FreesInitialStates) {
   }
 }
 
+// As PyTorch's exporter writes nn.LSTM with a state of torch.zeros(1, 4, 2): expanded to the batch that comes.
+TEST(BakedBatch, FreesInitialStatesThatAreExpanded) {
+  for (Dim batch : {Dim(4), Dim::Named("n")}) {
+    Node lstm =
+        MakeNode("LSTM", {"front", "w", "r", "", "", "h", "c"}, {"", "last"}, {Attribute("hidden_size", int64_t{2})});
+    Model model = OneInput({batch, 5, 3},
+                           {MakeNode("Transpose", {"x"}, {"front"}, {Attribute("perm", std::vector<int64_t>{1, 0, 2})}),
+                            MakeNode("Shape", {"x"}, {"shape"}), MakeNode("Gather", {"shape", "zero"}, {"samples"}),
+                            MakeNode("Concat", {"one", "samples", "two"}, {"sizes"}, {Attribute("axis", int64_t{0})}),
+                            MakeNode("Expand", {"h0", "sizes"}, {"h"}), MakeNode("Expand", {"h0", "sizes"}, {"c"}),
+                            lstm, MakeNode("Squeeze", {"last", "zero"}, {"y"})},
+                           {Filled("w", {1, 8, 3}, 0.2f), Filled("r", {1, 8, 2}, 0.1f), Filled("h0", {1, 4, 2}, 0.3f),
+                            Ints("zero", {0}), Ints("one", {1}), Ints("two", {2})},
+                           {batch, 2});
+    ExpectFreed(model);
+  }
+}
+
 TEST(BakedBatch, RefusesConstantsThatDifferBetweenSamples) {
   Model model =
       OneInput({2, 2}, {MakeNode("Add", {"x", "bias"}, {"y"})}, {Floats("bias", {1, 2, 3, 4}, {2, 2})}, {2, 2});

@@ -31,7 +31,7 @@ TEST(Lints, HaveNamesAndMeaningsAndAreSorted) {
     EXPECT_FALSE(lint->remedy.empty());
     EXPECT_EQ(FindLint(lint->name), lint);
   }
-  EXPECT_EQ(AllLints().size(), 20u);
+  EXPECT_EQ(AllLints().size(), 21u);
 }
 
 TEST(Lints, FindNothingInAGoodModel) {
@@ -325,6 +325,75 @@ TEST(Privacy, FindsPathsNamesAndStackTraces) {
   Model mended = MendedBy("privacy", traced);
   EXPECT_TRUE(mended.graph.nodes[0].metadata.empty());
   EXPECT_TRUE(mended.graph.nodes[0].doc.empty());
+}
+
+// Nobody can run it, so nothing can be compared.
+Model WithForeignOperator() {
+  Model model = Unary({MakeNode("Foo", {"x"}, {"y"})});
+  model.graph.nodes[0].domain = "elsewhere";
+  model.opsets.push_back({"elsewhere", 1, {}});
+  return model;
+}
+
+TEST(Mend, WhatWasNotComparedIsNotMade) {
+  Model model = WithForeignOperator();
+  model.graph.initializers.push_back(Floats("unused", {1, 2}));
+  model.graph.doc = "made by /home/somebody/train.py";
+  MendedModel mended = Mend(model);
+  EXPECT_EQ(mended.model.graph.initializers.size(), 1u);
+  EXPECT_EQ(mended.model.graph.doc, "") << "texts change no answer";
+  bool refused = false;
+  for (const Mending& mending : mended.mendings) {
+    if (mending.lint != "unused-initializer") continue;
+    refused = true;
+    EXPECT_FALSE(mending.applied);
+    EXPECT_NE(mending.refusals.at(0).find("Foo"), std::string::npos) << mending.refusals.at(0);
+  }
+  EXPECT_TRUE(refused);
+}
+
+Model Reshaped(std::vector<int64_t> sizes) {
+  return MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("n"), 6})}, {MakeNode("Reshape", {"x", "s"}, {"y"})},
+                   {MakeInfo("y", DType::kFloat, {Dim(), Dim()})}, {Ints("s", sizes)});
+}
+
+TEST(OneSize, IsTheOnlyOneThatTheModelRunsAt) {
+  std::vector<Finding> findings = Apply("one-size", Reshaped({8, 3}));
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_NE(findings[0].message.find("n = 4 only"), std::string::npos) << findings[0].message;
+  EXPECT_FALSE(findings[0].fixable);
+  EXPECT_TRUE(Apply("one-size", Reshaped({-1, 3})).empty());
+  EXPECT_TRUE(Apply("one-size", Plain()).empty());
+  EXPECT_TRUE(Apply("one-size", Reshaped({4, 6})).empty()) << "baked-batch mends it";
+  EXPECT_FALSE(Apply("baked-batch", Reshaped({4, 6})).empty());
+}
+
+TEST(Mend, IsProvedAtTheSizeThatIsBakedIn) {
+  Model model = Reshaped({8, 3});
+  model.graph.initializers.push_back(Floats("unused", {1, 2}));
+  DoctorOptions options;
+  options.only = {"unused-initializer"};
+  MendedModel mended = Mend(model, options);
+  ASSERT_EQ(mended.mendings.size(), 1u);
+  EXPECT_TRUE(mended.mendings[0].applied);
+  EXPECT_NE(mended.mendings[0].proof.at(0).what.find("n=4"), std::string::npos) << mended.mendings[0].proof[0].what;
+}
+
+TEST(NotFinite, SaysThatARowIsAllInfinite) {
+  Model model = Unary({MakeNode("Where", {"no", "x", "mask"}, {"h"}), MakeNode("Softmax", {"h"}, {"y"})});
+  model.graph.initializers = {MakeStored("no", Tensor::Zeros(DType::kBool, {1})),
+                              Floats("mask", {-std::numeric_limits<float>::infinity()})};
+  std::string text = Listing(Apply("not-finite", model));
+  EXPECT_NE(text.find("h: all infinite"), std::string::npos) << text;
+}
+
+TEST(HalfRange, TinyNumbersThatAreOnlyAddedAreANote) {
+  Model model = Unary({MakeNode("Add", {"x", "b"}, {"y"})});
+  model.graph.initializers = {Floats("b", {1e-9f})};
+  EXPECT_NE(Listing(Apply("half-range", model)).find("'b': all of it"), std::string::npos);
+  for (const Finding& finding : Apply("half-range", model)) EXPECT_EQ(finding.severity, Severity::kNote);
+  model.graph.nodes[0].op_type = "Mul";
+  EXPECT_EQ(Apply("half-range", model).at(0).severity, Severity::kWarning);
 }
 
 }  // namespace

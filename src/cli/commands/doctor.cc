@@ -56,9 +56,42 @@ std::string CountsText(const std::vector<Finding>& findings) {
   return text.empty() ? "nothing found" : text;
 }
 
+// What findings of one cause have in common: all but names and numbers.
+std::string CauseOf(const Finding& finding) {
+  std::string cause = Cat(finding.lint, "\n", Name(finding.severity), "\n", finding.place.op_type, "\n");
+  bool quoted = false;
+  for (char c : finding.message) {
+    if (c == '\'') quoted = !quoted;
+    bool of_number = (c >= '0' && c <= '9') || c == '.';
+    if (!quoted && !of_number) cause += c;
+  }
+  return Cat(cause, "\n", finding.remedy);
+}
+
+std::string ShortPlace(const Place& place) {
+  return Cat("'", Printable(place.node.empty() ? place.value : place.node, 60), "'");
+}
+
+// The first finding of each cause, with how many there are more.
 std::string Listing(const std::vector<Finding>& findings) {
+  constexpr size_t kNamed = 3;
+  std::vector<std::pair<std::string, std::vector<const Finding*>>> causes;
+  for (const Finding& finding : findings) {
+    std::string cause = CauseOf(finding);
+    auto known = std::find_if(causes.begin(), causes.end(), [&](const auto& entry) { return entry.first == cause; });
+    if (known == causes.end()) known = causes.insert(causes.end(), {std::move(cause), {}});
+    known->second.push_back(&finding);
+  }
   std::string text;
-  for (const Finding& finding : findings) text += Cat(ToText(finding), "\n    ", finding.remedy, "\n");
+  for (const auto& [cause, members] : causes) {
+    text += Cat(ToText(*members[0]), "\n");
+    std::vector<std::string> others;
+    for (size_t i = 1; i < members.size() && i <= kNamed; ++i) others.push_back(ShortPlace(members[i]->place));
+    if (!others.empty())
+      text += Cat("    and ", members.size() - 1, " more: ", Join(others, ", "),
+                  members.size() - 1 > kNamed ? " …\n" : "\n");
+    text += Cat("    ", members[0]->remedy, "\n");
+  }
   return text;
 }
 
@@ -161,7 +194,8 @@ constinit const Command command_doctor = {
         "Looks for training mode, baked batch sizes, missing shapes, opsets and operators that a target does not take, "
         "numbers that overflow, waste, and texts that give away who made the model. Each finding has a severity, "
         "evidence and a remedy. With --fix, a mended model is written: every change is proved by running the original "
-        "and the mended model, and left out with the reason where the proof fails. Exit status 0: nothing at warning "
+        "and the mended model, and left out with the reason where the proof fails or nothing can be compared. Findings "
+        "of one cause are one line with a count; --json and --sarif have them all. Exit status 0: nothing at warning "
         "or above (with --fix: nothing is left); 1: something is; 3: the model or data cannot be used.",
     .positions = kPositions,
     .options = kOptions,

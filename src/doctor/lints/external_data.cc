@@ -4,6 +4,7 @@
 #include <map>
 
 #include "doctor/lint.h"
+#include "doctor/proof.h"
 #include "graph/stored_tensors.h"
 
 namespace ferry {
@@ -86,6 +87,7 @@ constinit const Lint lint_external_data = {
     .look = Look,
     .stage = 95,
     .fix = Fix,
+    .prove = ProveSameWhereItRuns,
 };
 
 }  // namespace ferry

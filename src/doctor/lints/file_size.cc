@@ -1,4 +1,5 @@
 #include "doctor/lint.h"
+#include "doctor/proof.h"
 #include "graph/stored_tensors.h"
 
 namespace ferry {
@@ -33,6 +34,7 @@ constinit const Lint lint_file_size = {
     .look = Look,
     .stage = 99,
     .fix = Fix,
+    .prove = ProveSameWhereItRuns,
 };
 
 }  // namespace ferry

@@ -24,38 +24,69 @@ void Describe(Finding& finding, const Numbers& numbers, const std::string& trial
   if (!trial.empty()) finding.evidence.emplace_back("inputs", trial);
 }
 
-// One finding for a value whose numbers do not fit, or none.
+// One finding for a value whose numbers do not fit, or null.
 // Of generated inputs only what overflows is worth a warning: real ones may well be larger than they are.
-void Judge(const Place& place, const Numbers& numbers, const Trial* run, FindingList& findings) {
+Finding* Judge(const Place& place, const Numbers& numbers, const Trial* run, FindingList& findings) {
   std::string trial = run ? run->name : "";
   if (Overflows(numbers)) {
     Finding& finding = findings.Add(place, "holds numbers that are infinite in float16");
     Describe(finding, numbers, trial);
     finding.evidence.emplace_back("elements", Cat(numbers.above_float16 - numbers.masks, " of ", numbers.count));
-  } else if (Vanishes(numbers)) {
+    return &finding;
+  }
+  if (Vanishes(numbers)) {
     Finding& finding = findings.Add(place, Cat("all of it becomes 0 in float16",
                                                numbers.below_bfloat16 == numbers.below_float16 ? " and bfloat16" : ""));
     Describe(finding, numbers, trial);
     if (run && !run->recorded) finding.severity = Severity::kNote;
-  } else if (IsMask(numbers)) {
+    return &finding;
+  }
+  if (IsMask(numbers)) {
     Finding& finding =
         findings.Add(place, "masks with a number that is -infinity in float16: a row masked as a whole is NaN");
     Describe(finding, numbers, trial);
     finding.severity = Severity::kNote;
-  } else if (numbers.below_float16 * 10 > numbers.count && numbers.count > 0) {
+    return &finding;
+  }
+  if (numbers.below_float16 * 10 > numbers.count && numbers.count > 0) {
     Finding& finding = findings.Add(place, "more than a tenth of its elements become 0 in float16");
     Describe(finding, numbers, trial);
     finding.evidence.emplace_back("elements", Cat(numbers.below_float16, " of ", numbers.count));
     finding.severity = Severity::kNote;
+    return &finding;
   }
+  return nullptr;
 }
 
 bool IsWide(DType type) { return type == DType::kFloat || type == DType::kDouble; }
 
+// Whether input i is only added to something: a 0 in place of a tiny number then changes next to nothing.
+bool IsAdded(const Node& node, size_t i) {
+  if (IsStandard(node, "BatchNormalization")) return i == 2 || i == 3;
+  if (IsStandard(node, "Add") || IsStandard(node, "Sub")) return true;
+  bool has_bias = IsStandard(node, "Conv") || IsStandard(node, "ConvTranspose") || IsStandard(node, "Gemm") ||
+                  IsStandard(node, "LayerNormalization") || IsStandard(node, "InstanceNormalization");
+  return has_bias && i == 2;
+}
+
+// Names of values that some node does more with than to add them.
+std::unordered_set<std::string> NotOnlyAdded(const Model& model) {
+  std::unordered_set<std::string> names;
+  ForEachNode(model, [&](const Node& node, const std::string&) {
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (!IsAdded(node, i)) names.insert(node.inputs[i]);
+  });
+  return names;
+}
+
 void LookAtWeights(const Patient& patient, FindingList& findings) {
-  for (const StoredTensor& tensor : patient.model().graph.initializers)
-    if (IsWide(tensor.dtype) && tensor.tensor.defined())
-      Judge({.value = tensor.name}, Count(tensor.tensor, &patient.pool()), nullptr, findings);
+  const std::unordered_set<std::string> matters = NotOnlyAdded(patient.model());
+  for (const StoredTensor& tensor : patient.model().graph.initializers) {
+    if (!IsWide(tensor.dtype) || !tensor.tensor.defined()) continue;
+    Numbers numbers = Count(tensor.tensor, &patient.pool());
+    if (Finding* finding = Judge({.value = tensor.name}, numbers, nullptr, findings))
+      if (!Overflows(numbers) && !matters.count(tensor.name)) finding->severity = Severity::kNote;
+  }
 }
 
 // Only where the trouble begins: a node all of whose inputs were in range.

@@ -29,6 +29,18 @@ class RunReader {
   std::unordered_map<std::string, Numbers> constants_;
 };
 
+std::string RangeOf(const Numbers& numbers) {
+  const int64_t finite = numbers.count - numbers.nans - numbers.infinities;
+  std::string text = finite > 0 ? Cat(numbers.least, " to ", numbers.largest) : "";
+  auto add = [&](int64_t count, const char* what) {
+    if (count > 0)
+      text += Cat(text.empty() ? "" : " and ", count == numbers.count ? "all " : Cat(count, " times "), what);
+  };
+  add(numbers.infinities, "infinite");
+  add(numbers.nans, "NaN");
+  return text;
+}
+
 std::string WhyOf(const Node& node) {
   if (node.op_type == "Exp") return "the exponent is too large for its type";
   if (node.op_type == "Log") return "the logarithm of 0 or of a negative number";
@@ -54,7 +66,7 @@ void LookAt(const Patient& patient, const TrialNumbers& run, std::unordered_set<
       if (const Numbers* numbers = reader.Of(input)) {
         nans_in += numbers->nans;
         infinities_in += numbers->infinities;
-        ranges += Cat(ranges.empty() ? "" : "; ", Printable(input, 60), ": ", numbers->least, " to ", numbers->largest);
+        ranges += Cat(ranges.empty() ? "" : "; ", Printable(input, 60), ": ", RangeOf(*numbers));
       }
     bool makes_nan = nans > 0 && nans_in == 0;
     bool makes_infinity = infinities > 0 && infinities_in == 0 && nans_in == 0 && node.op_type != "Constant";

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "doctor/lint.h"
+#include "doctor/proof.h"
 #include "graph/stored_tensors.h"
 
 namespace ferry {
@@ -151,6 +152,7 @@ constinit const Lint lint_privacy = {
     .look = Look,
     .stage = 80,
     .fix = Fix,
+    .prove = ProveSameWhereItRuns,
 };
 
 }  // namespace ferry

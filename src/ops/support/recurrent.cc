@@ -178,6 +178,13 @@ void RecurrentTensors::Finish() {
   for (size_t i = 0; i < places_.size(); ++i) NarrowInto(outputs[i], *places_[i]);
 }
 
+static bool CanBeSame(const SymbolicShape& a, const SymbolicShape& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i].known() && b[i].known() && *a[i].value != *b[i].value) return false;
+  return true;
+}
+
 void InferRecurrent(InferContext& context, int64_t gates, size_t states) {
   const Node& node = context.node();
   DType type = context.InputDType(0);
@@ -198,6 +205,10 @@ void InferRecurrent(InferContext& context, int64_t gates, size_t states) {
   SymbolicShape state =
       batch_first ? SymbolicShape{batch, directions, hidden} : SymbolicShape{directions, batch, hidden};
   for (size_t i = 1; i <= states; ++i) context.SetOutput(i, type, state);
+  for (size_t i = 0; i < states; ++i)
+    if (const SymbolicShape* given = context.InputShape(5 + i))
+      Require(CanBeSame(*given, state), i == 0 ? "initial_h" : "initial_c", " must have shape ", state, ", has ",
+              *given);
 }
 
 }  // namespace ferry

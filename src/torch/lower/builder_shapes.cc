@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <set>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -62,7 +63,7 @@ Operand Builder::SizeOf(const Operand& x, int64_t axis) {
 Scalar Builder::SizeScalar(const Operand& x, int64_t axis) {
   Dim dim = x.dim(axis);
   if (dim.known()) return Scalar(*dim.value);
-  return Scalar(Scalar::Kind::kInt, SizeOf(x, axis), dim);
+  return Scalar(Scalar::Kind::kInt, SizeOf(x, axis), dim).AsSize();
 }
 
 Operand Builder::ShapeOf(const Operand& x) {
@@ -135,11 +136,39 @@ std::vector<Scalar> Builder::Sizes(const Operand& x) {
 static Operand WithNames(const Operand& view, const std::vector<Scalar>& sizes) {
   std::optional<SymbolicShape>& shape = view.record()->facts.type.shape;
   for (size_t axis = 0; shape && axis < sizes.size() && axis < shape->size(); ++axis)
-    if (Dim size = sizes[axis].AsDim(); (*shape)[axis].unknown() && size.named()) (*shape)[axis] = size;
+    if (Dim size = sizes[axis].AsDim(); size.named() && ((*shape)[axis].unknown() || Emitter::IsMadeUp((*shape)[axis])))
+      (*shape)[axis] = size;
   return view;
 }
 
-Operand Builder::View(const Operand& x, const std::vector<Scalar>& sizes) {
+// The size that -1 stands for, where the others say it: so a view of nothing has a size there as well.
+static std::optional<int64_t> SizeLeft(const Operand& x, const std::vector<Scalar>& sizes) {
+  std::multiset<std::string> names;
+  int64_t elements = 1, asked = 1;
+  for (const Dim& size : x.shape()) {
+    if (size.unknown() || (size.known() && __builtin_mul_overflow(elements, *size.value, &elements)))
+      return std::nullopt;
+    if (size.named()) names.insert(size.symbol);
+  }
+  for (const Scalar& wanted : sizes) {
+    Dim size = wanted.AsDim();
+    if (size.known() && *size.value == -1) continue;
+    if (size.known() && __builtin_mul_overflow(asked, *size.value, &asked)) return std::nullopt;
+    auto name = names.find(size.symbol);
+    if (size.known()) continue;
+    if (name == names.end()) return std::nullopt;
+    names.erase(name);
+  }
+  if (!names.empty() || asked <= 0 || elements % asked != 0) return std::nullopt;
+  return elements / asked;
+}
+
+Operand Builder::View(const Operand& x, const std::vector<Scalar>& wanted) {
+  std::vector<Scalar> sizes = wanted;
+  auto is_open = [](const Scalar& size) { return size.is_known() && size.AsInt() == -1; };
+  if (std::count_if(sizes.begin(), sizes.end(), is_open) == 1)
+    if (std::optional<int64_t> left = SizeLeft(x, sizes))
+      std::replace_if(sizes.begin(), sizes.end(), is_open, Scalar(*left));
   bool same = sizes.size() == x.rank(), has_zero = false, copies = false;
   std::vector<int64_t> target;
   int open = 0;

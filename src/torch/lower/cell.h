@@ -59,6 +59,10 @@ class Cell {
 
   // The tensor that this one looks at in the end, itself when it is no view.
   Cell& Root() { return base_ ? base_->Root() : *this; }
+  static std::shared_ptr<Cell> RootOf(std::shared_ptr<Cell> cell) {
+    while (cell->base_) cell = cell->base_;
+    return cell;
+  }
   int level = 0;  // the body it was made in, counted from the outermost graph
   // What the program says of it; null when it is silent.
   const TensorMeta* meta = nullptr;

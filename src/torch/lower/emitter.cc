@@ -1,6 +1,7 @@
 #include "torch/lower/emitter.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/error.h"
@@ -82,6 +83,19 @@ Emitter::Emitter(int opset, Emitter* outer) : opset_(opset), outer_(outer) {
   origin_ = outer->origin_;
   metadata_ = outer->metadata_;
   folds_weights = outer->folds_weights;
+  names_sizes = outer->names_sizes;
+}
+
+void Emitter::NameSizes(Type& type) {
+  if (!names_sizes || !type.is_tensor() || !type.has_rank()) return;
+  for (Dim& size : *type.shape)
+    if (size.unknown()) size = Dim::Named(Cat("~", ++Root().made_up_names_));
+}
+
+bool Emitter::IsOlder(const Dim& dim, int64_t count) {
+  if (dim.unknown()) return false;
+  size_t at = dim.symbol.find('~');
+  return dim.known() || at == std::string::npos || std::strtoll(dim.symbol.c_str() + at + 1, nullptr, 10) <= count;
 }
 
 bool Emitter::Has(std::string_view op_type) const { return FindSchema("", op_type, opset_) != nullptr; }
@@ -108,6 +122,7 @@ Operand Emitter::AddInput(std::string name, Type type) {
   auto record = std::make_shared<Operand::Record>();
   record->name = std::move(name);
   record->facts.type = std::move(type);
+  NameSizes(record->facts.type);
   graph_.inputs.emplace_back(record);
   return graph_.inputs.back();
 }
@@ -169,6 +184,7 @@ Operands Emitter::EmitMany(std::string_view op_type, Operands inputs, Attributes
   for (size_t i = 0; i < outputs; ++i) {
     auto record = std::make_shared<Operand::Record>();
     if (i < facts.size()) record->facts = std::move(facts[i]);
+    if (!record->facts.constant) NameSizes(record->facts.type);
     record->is_weight = from_weights;
     all_constant = all_constant && record->facts.constant;
     results.emplace_back(record);
@@ -200,6 +216,7 @@ Operands Emitter::EmitControl(std::string_view op_type, Operands inputs, Attribu
     RequirePossible(type);
     auto record = std::make_shared<Operand::Record>();
     record->facts.type = type;
+    NameSizes(record->facts.type);
     results.emplace_back(record);
   }
   graph_.nodes.push_back(

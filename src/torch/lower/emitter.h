@@ -75,6 +75,15 @@ class Emitter {
   void Name(const Operand& value, const std::string& name);
   bool folds_weights = true;  // --no-fold: keep nodes that only work on weights
 
+  // Whether sizes that nobody knows get a name, so that it can be seen where they are the same ("~7"; the finished
+  // graph does not have them). For programs that have no names of their own for such sizes.
+  bool names_sizes = false;
+  // How many there are: a name made before is of a size that is the same in every round of a loop that begins now.
+  int64_t made_up_names() { return Root().made_up_names_; }
+  static bool IsMadeUp(const Dim& dim) { return dim.named() && dim.symbol.find('~') != std::string::npos; }
+  // Whether the size was given a name before there were `count` made-up ones.
+  static bool IsOlder(const Dim& dim, int64_t count);
+
   PendingGraph& graph() { return graph_; }
   const std::vector<Operand>& weights() const { return weights_; }
   const std::vector<Operand>& constants() const { return constants_; }
@@ -83,6 +92,7 @@ class Emitter {
   Emitter& Root() { return outer_ ? outer_->Root() : *this; }
   const Operands* FindEqual(const std::string& key) const;
   void CheckTypes(std::string_view op_type, const Operands& inputs) const;
+  void NameSizes(Type& type);
 
   int opset_;
   Emitter* outer_;
@@ -93,6 +103,7 @@ class Emitter {
   std::unordered_map<std::string, Operand> by_contents_;  // small constants; of the outermost only
   std::unordered_map<std::string, Operand> size_sources_;
   std::vector<Operand> weights_, constants_;  // of the outermost only
+  int64_t made_up_names_ = 0;                 // of the outermost only
 };
 
 }  // namespace ferry::torch

@@ -42,5 +42,6 @@ std::span<const Rule> IncompleteGammaRules();
 std::span<const Rule> SpectrogramRules();
 std::span<const Rule> DecompositionRules();
 std::span<const Rule> TransformerRules();
+std::span<const Rule> DetectionRules();
 
 }  // namespace ferry::torch

@@ -83,11 +83,18 @@ class Finisher {
     return record->name;
   }
 
+  static Type PlainType(Type type) {
+    if (type.shape)
+      for (Dim& size : *type.shape)
+        if (Emitter::IsMadeUp(size)) size = Dim();
+    return type;
+  }
+
   Graph Convert(PendingGraph& pending) {
     Graph graph;
     for (const Operand& input : pending.inputs) {
       named_.insert(input.record().get());
-      graph.inputs.push_back({.name = input.record()->name, .type = input.type()});
+      graph.inputs.push_back({.name = input.record()->name, .type = PlainType(input.type())});
     }
     for (PendingNode& node : pending.nodes) {
       bool wanted = false;
@@ -95,7 +102,7 @@ class Finisher {
       if (wanted) graph.nodes.push_back(ConvertNode(node));
     }
     for (const Operand& output : pending.outputs)
-      graph.outputs.push_back({.name = NameOf(output, "output"), .type = output.type()});
+      graph.outputs.push_back({.name = NameOf(output, "output"), .type = PlainType(output.type())});
     return graph;
   }
 

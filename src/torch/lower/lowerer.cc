@@ -157,12 +157,22 @@ std::vector<Arg> Lowerer::WriteBack(const Signature& signature, const std::vecto
   const Operand* made = result.items.size() == 1 ? std::get_if<Operand>(&result.items[0]) : nullptr;
   bool is_view = signature.rule->kind != RuleKind::kPlain;
   if (!made || (is_view && !(*made == self))) Fail(ErrorCode::kUnsupported, "there is no export for its in-place form");
-  Cell& target = **args[0].get<std::shared_ptr<Cell>>();
-  if (!is_view && !(*made == self) && target.Root().level != level_)
+  if (is_view || *made == self) return {args[0]};
+  const auto& target = *args[0].get<std::shared_ptr<Cell>>();
+  WillWrite(target);
+  target->Write(builder_->ExpandLike(builder_->CastLike(*made, self), self));
+  return {args[0]};
+}
+
+void Lowerer::WillWrite(const std::shared_ptr<Cell>& tensor) {
+  std::shared_ptr<Cell> root = Cell::RootOf(tensor);
+  if (root->level >= level_) return;
+  if (!changes_)
     Fail(ErrorCode::kUnsupported,
          "a tensor from outside is written to in a branch or loop that is only decided while the model runs");
-  if (!is_view && !(*made == self)) target.Write(builder_->ExpandLike(builder_->CastLike(*made, self), self));
-  return {args[0]};
+  bool noted =
+      std::any_of(changes_->begin(), changes_->end(), [&](const auto& change) { return change.first == root; });
+  if (!noted) changes_->emplace_back(root, root->Read());
 }
 
 std::vector<Arg> Lowerer::MakeViews(const Signature& signature, const std::string& target, const std::vector<Arg>& args,

@@ -29,16 +29,22 @@ class Lowerer {
   // The same into a body of If, Loop or Scan.
   std::vector<Arg> LowerBody(Builder& inner, const ProgramGraph& graph, const std::vector<Arg>& inputs);
 
+  // Tensors from outside a body that are written to in it, with what they were before.
+  using TensorChanges = std::vector<std::pair<std::shared_ptr<Cell>, Operand>>;
+
   // While it lives, nodes go into the body of a node that only decides while running whether, or how often, it runs.
-  // What was made outside cannot be written to there.
+  // What was made outside can be written to only where the changes are noted, for the body must give them back.
   class InBody {
    public:
-    InBody(Lowerer& lowerer, Builder& inner) : lowerer_(lowerer), before_(lowerer.builder_) {
+    InBody(Lowerer& lowerer, Builder& inner, TensorChanges* changes = nullptr)
+        : lowerer_(lowerer), before_(lowerer.builder_), changes_before_(lowerer.changes_) {
       lowerer_.builder_ = &inner;
+      lowerer_.changes_ = changes;
       ++lowerer_.level_;
     }
     ~InBody() {
       lowerer_.builder_ = before_;
+      lowerer_.changes_ = changes_before_;
       --lowerer_.level_;
     }
     InBody(const InBody&) = delete;
@@ -47,8 +53,11 @@ class Lowerer {
    private:
     Lowerer& lowerer_;
     Builder* before_;
+    TensorChanges* changes_before_;
   };
   int level() const { return level_; }  // of bodies inside bodies
+  // Notes what the tensor is now, before it is written to; throws where a body cannot give it back.
+  void WillWrite(const std::shared_ptr<Cell>& tensor);
 
   Arg MakeCell(Operand value);
   Operand Read(const Arg& tensor) const;
@@ -73,6 +82,7 @@ class Lowerer {
 
   Builder* builder_;
   int level_ = 0;
+  TensorChanges* changes_ = nullptr;  // of the innermost body
   LowerOptions options_;
   std::vector<const TensorMeta*> metas_;
 };

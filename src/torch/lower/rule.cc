@@ -18,6 +18,7 @@ constexpr Table kTables[] = {
     LossRules,           DifferenceRules,      ErrorFunctionRules, GammaFunctionRules, BesselRules,
     RecurrenceRules,     FourierRules,         LinalgRules,        MatrixNormRules,    EmbeddingRules,
     OrderStatisticRules, IncompleteGammaRules, SpectrogramRules,   DecompositionRules, TransformerRules,
+    DetectionRules,
 };
 
 // Other names that PyTorch has for the same operator with the same parameters.
@@ -117,7 +118,7 @@ class SignatureParser {
   static void ParseName(const std::string& full, Signature& signature) {
     size_t dot = full.rfind('.');
     bool foreign = full.starts_with("_operator.") || full.starts_with("math.") || full.starts_with("torch.") ||
-                   full.starts_with("higher_order.") || full.starts_with("prim.");
+                   full.starts_with("higher_order.") || full.starts_with("prim.") || full.starts_with("torchvision.");
     if (foreign || dot == std::string::npos) {
       signature.name = full;
       signature.overloads = {""};
@@ -200,6 +201,8 @@ std::span<const Signature> FindSignatures(std::string_view name) {
 const Signature* FindSignature(std::string_view target) {
   constexpr std::string_view kAten = "aten.";
   if (!target.starts_with(kAten)) {
+    constexpr std::string_view kDefault = ".default";
+    if (target.ends_with(kDefault)) target.remove_suffix(kDefault.size());
     std::span<const Signature> found = FindSignatures(target);
     return found.empty() ? nullptr : &found[0];
   }

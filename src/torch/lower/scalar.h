@@ -2,6 +2,7 @@
 #pragma once
 
 #include <complex>
+#include <optional>
 
 #include "torch/lower/operand.h"
 
@@ -31,6 +32,21 @@ class Scalar {
   bool AsBool() const;
 
   const Operand& computed() const { return computed_; }
+
+  // Whether it is a size, or made of sizes so that it is 0 where one of them may be.
+  bool is_size() const { return is_size_ || (kind_ == Kind::kInt && is_known() && integer_ >= 0); }
+  Scalar AsSize() const {
+    Scalar size = *this;
+    size.is_size_ = true;
+    return size;
+  }
+  // Of a question whether there are elements: the answer when there are.
+  const std::optional<bool>& if_not_empty() const { return if_not_empty_; }
+  Scalar WithAnswer(std::optional<bool> if_not_empty) const {
+    Scalar answer = *this;
+    answer.if_not_empty_ = if_not_empty;
+    return answer;
+  }
   // As a dimension: a number, a name, or unknown.
   Dim AsDim() const { return is_known() ? Dim(AsInt()) : dim_; }
 
@@ -40,6 +56,8 @@ class Scalar {
   std::complex<double> number_ = 0;
   Operand computed_;
   Dim dim_;
+  bool is_size_ = false;
+  std::optional<bool> if_not_empty_;
 };
 
 }  // namespace ferry::torch

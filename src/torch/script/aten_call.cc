@@ -5,6 +5,7 @@
 #include "base/one_of.h"
 #include "torch/lower/rule.h"
 #include "torch/script/builtins.h"
+#include "torch/script/runtime_list.h"
 
 namespace ferry::torch::script {
 namespace {
@@ -204,6 +205,7 @@ Scalar Interpreter::Run(const std::string& target, const std::vector<Scalar>& nu
 
 ScriptValue Interpreter::CallTorch(const std::string& name, const Arguments& arguments) {
   Spend(1);
+  if (std::optional<ScriptValue> value = CallRuntimeListFunction(*this, name, arguments)) return *value;
   if (std::optional<ScriptValue> value = CallNumberFunction(*this, name, arguments)) return *value;
   if (std::optional<ScriptValue> value = CallContainerFunction(*this, name, arguments)) return *value;
   if (std::optional<ScriptValue> value = CallTensorFunction(*this, name, arguments)) return *value;
@@ -237,7 +239,8 @@ ScriptValue Interpreter::CallAten(const std::string& written, const Arguments& a
   for (const auto& [parameter, value] : bound.arguments)
     args.emplace_back(parameter->name, ToArg(*this, *parameter, *value));
   const std::string& overload = bound.signature->overloads.at(0);
-  std::string target = overload.empty() ? Cat("aten.", name) : Cat("aten.", name, ".", overload);
+  bool is_foreign = name.find('.') != std::string::npos;
+  std::string target = is_foreign ? name : overload.empty() ? Cat("aten.", name) : Cat("aten.", name, ".", overload);
   std::string path = frame_ && frame_->module ? frame_->module->path : std::string();
   std::string origin = path.empty() ? plain : Cat(path, "/", plain);
   Metadata metadata;

@@ -1,262 +1,265 @@
-// Branches and loops that are only decided while the model runs: If and Loop.
+// Branches that are only decided while the model runs: If. And what bodies of If and Loop change outside themselves.
 #include <algorithm>
-#include <functional>
 
 #include "base/error.h"
 #include "torch/lower/ops/loops.h"
-#include "torch/script/builtins.h"
+#include "torch/script/body_scope.h"
+#include "torch/script/forms.h"
 
 namespace ferry::torch::script {
-namespace {
 
-constexpr DType kScalarTypes[] = {DType::kBool, DType::kInt64, DType::kDouble, DType::kComplex128};
-constexpr int kMostTries = 4;  // until the types that go around a loop stay as they are
+// --- the places that a body changes
 
-// A value taken apart into the tensors and numbers that the graph carries.
-struct Leaves {
-  std::vector<ScriptValue> values;
-};
+bool Interpreter::Slot::operator==(const Slot& other) const {
+  return name == other.name && cell == other.cell && IsSame(holder, other.holder);
+}
 
-void Collect(const ScriptValue& value, Leaves& leaves) {
-  if (value.is_tensor() || value.is<Scalar>()) {
-    leaves.values.push_back(value);
-  } else if (const std::vector<ScriptValue>* items = value.items()) {
-    for (const ScriptValue& item : *items) Collect(item, leaves);
-  } else if (const auto* dict = value.get<ScriptValue::Dict>()) {
-    for (const auto& [key, held] : (*dict)->items) Collect(held, leaves);
+ScriptValue Interpreter::Get(const Slot& slot) {
+  if (slot.cell) return TensorValue(slot.cell->Read());
+  if (slot.is_variable()) {
+    auto it = frame_->variables.find(slot.name);
+    return it == frame_->variables.end() ? ScriptValue(Missing{}) : it->second;
+  }
+  if (const auto* object = slot.holder.get<ScriptValue::Object>()) {
+    auto it = (*object)->attributes.find(slot.name);
+    bool is_stored =
+        (*object)->stored && (*object)->stored->is(PickleValue::Kind::kDict) && (*object)->stored->Find(slot.name);
+    if (it == (*object)->attributes.end() && !is_stored) return Missing{};
+    return Attribute(*object, slot.name);
+  }
+  if (const auto* dict = slot.holder.get<ScriptValue::Dict>()) return std::make_shared<DictValue>(**dict);
+  return std::make_shared<ListValue>(**slot.holder.get<ScriptValue::List>());
+}
+
+void Interpreter::Restore(const Slot& slot, const ScriptValue& value) {
+  if (slot.cell) {
+    slot.cell->Write(TensorOf(value));
+  } else if (slot.is_variable()) {
+    frame_->variables[slot.name] = value;
+  } else if (const auto* object = slot.holder.get<ScriptValue::Object>()) {
+    (*object)->attributes[slot.name] = value;
+    if (value.is<Missing>()) (*object)->attributes.erase(slot.name);
+  } else if (const auto* dict = slot.holder.get<ScriptValue::Dict>()) {
+    (*dict)->items = (*value.get<ScriptValue::Dict>())->items;
+  } else {
+    const auto& from = *value.get<ScriptValue::List>();
+    const auto& list = *slot.holder.get<ScriptValue::List>();
+    list->items = from->items;
+    list->runtime = from->runtime;
   }
 }
 
-// Whether two values differ at most in their tensors and numbers.
-bool SameForm(const ScriptValue& a, const ScriptValue& b) {
-  if (a.is_tensor() && b.is_tensor()) return true;
-  const Scalar *x = a.get<Scalar>(), *y = b.get<Scalar>();
-  if (x && y) return x->kind() == y->kind();
-  if (a.held.index() != b.held.index()) return false;
-  if (const std::vector<ScriptValue>* left = a.items()) {
-    const std::vector<ScriptValue>& right = *b.items();
-    return left->size() == right.size() && std::equal(left->begin(), left->end(), right.begin(), SameForm);
-  }
-  if (const auto* left = a.get<ScriptValue::Dict>()) {
-    const auto& right = (*b.get<ScriptValue::Dict>())->items;
-    return (*left)->items.size() == right.size() && std::equal((*left)->items.begin(), (*left)->items.end(),
-                                                               right.begin(), [](const auto& one, const auto& other) {
-                                                                 return SameKey(one.first, other.first) &&
-                                                                        SameForm(one.second, other.second);
-                                                               });
-  }
-  return SameKey(a, b);
+void Interpreter::Put(const Slot& slot, const ScriptValue& value) {
+  if (slot.cell)
+    lowerer_.WillWrite(slot.cell);
+  else if (!slot.is_variable())
+    WillChange(slot.holder, slot.name);
+  Restore(slot, value);
 }
 
-Operand AsOperand(Interpreter& in, const ScriptValue& leaf) {
-  if (const Scalar* number = leaf.get<Scalar>())
-    return in.builder().Of(*number, kScalarTypes[static_cast<size_t>(number->kind())]);
-  return in.TensorOf(leaf);
+void Interpreter::WillChange(const ScriptValue& container, const std::string& attribute) {
+  const auto* object = container.get<ScriptValue::Object>();
+  const auto* dict = container.get<ScriptValue::Dict>();
+  const auto* list = container.get<ScriptValue::List>();
+  int made = object ? (*object)->level : dict ? (*dict)->level : list ? (*list)->level : level();
+  if (made < level()) scope_->Remember({attribute, container, nullptr});
 }
 
-// The same value with other leaves, taken from `next` on.
-ScriptValue Rebuild(Interpreter& in, const ScriptValue& like, const Operands& leaves, size_t& next) {
-  if (const Scalar* number = like.get<Scalar>()) return Scalar(number->kind(), leaves.at(next++));
-  if (like.is_tensor()) return in.TensorValue(leaves.at(next++));
-  if (const std::vector<ScriptValue>* items = like.items()) {
-    std::vector<ScriptValue> made;
-    for (const ScriptValue& item : *items) made.push_back(Rebuild(in, item, leaves, next));
-    if (const auto* tuple = like.get<ScriptValue::Tuple>()) return MakeTuple(std::move(made), (*tuple)->type);
-    return in.MakeList(std::move(made));
+Interpreter::BodyScope::~BodyScope() {
+  for (auto change = before_.rbegin(); change != before_.rend(); ++change) in_.Restore(change->first, change->second);
+  for (const auto& [cell, value] : tensors_) cell->Write(value);
+  frame_.variables = std::move(variables_);
+  in_.scope_ = outer_;
+}
+
+void Interpreter::BodyScope::Remember(const Slot& slot) {
+  bool noted = std::any_of(before_.begin(), before_.end(), [&](const auto& change) { return change.first == slot; });
+  if (!noted) before_.emplace_back(slot, in_.Get(slot));
+}
+
+std::optional<ScriptValue> Interpreter::BodyScope::Before(const Slot& slot) {
+  if (slot.is_variable()) {
+    auto it = variables_.find(slot.name);
+    return it == variables_.end() ? std::nullopt : std::optional(it->second);
   }
-  if (const auto* dict = like.get<ScriptValue::Dict>()) {
-    std::vector<std::pair<ScriptValue, ScriptValue>> made;
-    for (const auto& [key, held] : (*dict)->items) made.emplace_back(key, Rebuild(in, held, leaves, next));
-    return in.MakeDict(std::move(made));
-  }
-  return like;
+  for (const auto& [own, value] : before_)
+    if (own == slot) return value;
+  for (const auto& [cell, value] : tensors_)
+    if (cell == slot.cell) return in_.TensorValue(value);
+  return std::nullopt;
 }
 
-bool Same(const ScriptValue& a, const ScriptValue& b) {
-  const Scalar *x = a.get<Scalar>(), *y = b.get<Scalar>();
-  if (x && y && x->is_known() && y->is_known()) return x->kind() == y->kind() && x->AsComplex() == y->AsComplex();
-  const auto *one = a.get<ScriptValue::Tensor>(), *other = b.get<ScriptValue::Tensor>();
-  if (one && other) return *one == *other;
-  if (a.held.index() != b.held.index() || x || a.is_tensor() || a.items() || a.is<ScriptValue::Dict>()) return false;
-  return SameKey(a, b);
-}
-
-void AssignedNames(const Expression& target, std::set<std::string>& names) {
-  if (target.kind == Expression::Kind::kName) names.insert(target.text);
-  if (target.kind == Expression::Kind::kTuple || target.kind == Expression::Kind::kList)
-    for (const ExpressionPtr& part : target.parts) AssignedNames(*part, names);
-}
-void AssignedNames(const Block& block, std::set<std::string>& names) {
-  for (const auto& statement : block) {
-    for (const ExpressionPtr& target : statement->targets) AssignedNames(*target, names);
-    AssignedNames(statement->body, names);
-    AssignedNames(statement->otherwise, names);
+// Views of what the body wrote to are read now: afterwards they look at what was there before.
+Interpreter::Change Interpreter::ChangeOf(const Slot& slot) {
+  ScriptValue value = Get(slot);
+  const RuntimeList* list = value.runtime_list();
+  if (list && list->collected) return {slot, value, {}};
+  try {
+    return {slot, value, LeavesOf(*this, value)};
+  } catch (const Error& error) {
+    // Most variables of a body are of no use after it.
+    if (!slot.is_variable() || error.code() != ErrorCode::kUnsupported) throw;
+    return {slot, Missing{Cat("cannot leave its branch or loop: ", error.message())}, {}};
   }
 }
 
-Operand ScalarCondition(Builder& b, const Scalar& condition) { return b.Of(condition, DType::kBool); }
-
-}  // namespace
+std::vector<Interpreter::Change> Interpreter::BodyScope::Changes() {
+  std::vector<Change> changes;
+  for (const auto& [name, value] : frame_.variables) {
+    auto before = variables_.find(name);
+    if (before == variables_.end() || !IsSame(before->second, value))
+      changes.push_back(in_.ChangeOf({name, ScriptValue(), nullptr}));
+  }
+  for (size_t i = 0; i < before_.size(); ++i) changes.push_back(in_.ChangeOf(before_[i].first));
+  for (size_t i = 0; i < tensors_.size(); ++i) changes.push_back(in_.ChangeOf({"", ScriptValue(), tensors_[i].first}));
+  return changes;
+}
 
 // Views that must be made again are made out here, where every body sees them.
 void Interpreter::RefreshVariables() {
   for (Frame* frame : frames_)
     for (auto& [name, value] : frame->variables) {
-      Leaves leaves;
-      Collect(value, leaves);
-      for (const ScriptValue& leaf : leaves.values)
+      std::vector<ScriptValue> leaves;
+      CollectLeaves(value, leaves);
+      for (const ScriptValue& leaf : leaves)
         if (const auto* cell = leaf.get<ScriptValue::Tensor>()) (*cell)->Refresh();
     }
 }
 
+// --- If
+
 struct Interpreter::Branch {
   explicit Branch(Builder& outer) : builder(outer.opset(), &outer) {}
   Builder builder;
-  Variables variables;
   bool raised = false;
+  std::vector<Change> changes;
   Operands outputs;
+
+  const Change* Find(const Slot& slot) const {
+    for (const Change& change : changes)
+      if (change.slot == slot) return &change;
+    return nullptr;
+  }
 };
 
 void Interpreter::RunBranch(const Block& block, Branch& branch) {
-  Variables before = frame_->variables;
-  {
-    Lowerer::InBody body(lowerer_, branch.builder);
-    try {
-      if (Execute(block) != Flow::kNext)
-        Fail(ErrorCode::kUnsupported, "a branch that is only decided while the model runs leaves its function or loop");
-    } catch (const Raised&) {
-      branch.raised = true;
-    }
+  BodyScope scope(*this, branch.builder);
+  try {
+    if (Execute(block) != Flow::kNext)
+      Fail(ErrorCode::kUnsupported, "a branch that is only decided while the model runs leaves its function or loop");
+    branch.changes = scope.Changes();
+  } catch (const Raised&) {
+    branch.raised = true;
   }
-  branch.variables = std::move(frame_->variables);
-  frame_->variables = std::move(before);
 }
 
 void Interpreter::BranchInGraph(const Scalar& condition, const Statement& statement) {
   RefreshVariables();
-  Operand decides = ScalarCondition(builder(), condition);
+  Operand decides = builder().Of(condition, DType::kBool);
   Branch yes(builder()), no(builder());
   RunBranch(statement.body, yes);
   if (yes.raised) return void(Execute(statement.otherwise));
   RunBranch(statement.otherwise, no);
   if (no.raised) return void(Execute(statement.body));
-
-  std::set<std::string> set_by_yes, set_by_no;
-  AssignedNames(statement.body, set_by_yes);
-  AssignedNames(statement.otherwise, set_by_no);
-  std::vector<std::pair<std::string, ScriptValue>> merged;  // names, and what their values look like
-  for (auto& [name, value] : yes.variables) {
-    bool changed = set_by_yes.count(name) || set_by_no.count(name);
-    auto other = no.variables.find(name);
-    if (!changed || other == no.variables.end()) continue;
-    if (Same(value, other->second)) {
-      frame_->variables[name] = value;
-    } else if (value.is<Missing>() || other->second.is<Missing>()) {
-      // What is never set in one branch is not used where that branch was taken.
-      frame_->variables[name] = Missing{"is set in one branch only of an If that is decided while the model runs"};
-    } else if (!SameForm(value, other->second)) {
-      frame_->variables[name] = Missing{Cat("is ", value.KindName(), " or ", other->second.KindName(),
-                                            ", which is only decided while the model runs; ONNX needs one of them")};
-    } else {
-      merged.emplace_back(name, value);
-      for (Branch* branch : {&yes, &no}) {
-        Lowerer::InBody body(lowerer_, branch->builder);
-        Leaves leaves;
-        Collect(branch->variables.at(name), leaves);
-        for (const ScriptValue& leaf : leaves.values) branch->outputs.push_back(AsOperand(*this, leaf));
-      }
-    }
-  }
-  if (merged.empty()) return;
-  std::vector<Type> types;
-  for (size_t i = 0; i < yes.outputs.size(); ++i) {
-    if (yes.outputs[i].type().dtype != no.outputs[i].type().dtype ||
-        yes.outputs[i].is_complex() != no.outputs[i].is_complex())
-      Fail(ErrorCode::kUnsupported, "the branches of an If make tensors of different types");
-    types.push_back(Union(yes.outputs[i].type(), no.outputs[i].type()));
-  }
-  std::vector<std::pair<std::string, std::shared_ptr<PendingGraph>>> bodies;
-  bodies.emplace_back("then_branch", CloseBody(yes.builder, yes.outputs));
-  bodies.emplace_back("else_branch", CloseBody(no.builder, no.outputs));
-  Operands results = builder().EmitControl("If", {decides}, {}, std::move(bodies), types);
-  for (size_t i = 0; i < results.size(); ++i)
-    if (yes.outputs[i].is_complex()) results[i] = results[i].AsComplex();
-  size_t next = 0;
-  for (const auto& [name, like] : merged) frame_->variables[name] = Rebuild(*this, like, results, next);
+  const std::optional<bool>& usual = condition.if_not_empty();
+  if (MergeBranches(yes, no, decides, usual.has_value())) return;
+  // One of them is for tensors without elements, and gives something of another form: the other does for both.
+  if (usual) return void(Execute(*usual ? statement.body : statement.otherwise));
+  Fail(ErrorCode::kUnsupported,
+       "the branches of an If that is decided while the model runs leave a list, dict or object in different forms");
 }
 
-void Interpreter::LoopInGraph(const Statement& statement, const Scalar* count) {
-  RefreshVariables();
-  std::set<std::string> assigned;
-  AssignedNames(statement.body, assigned);
-  Variables before = frame_->variables;
-  std::vector<std::string> names;
-  Operands starts;
-  for (const std::string& name : assigned) {
-    auto it = before.find(name);
-    if (it == before.end() || it->second.is<Missing>()) continue;
-    names.push_back(name);
-    Leaves leaves;
-    Collect(it->second, leaves);
-    for (const ScriptValue& leaf : leaves.values) starts.push_back(AsOperand(*this, leaf));
-  }
-  Builder& outer = builder();
-  Operands inputs = {count ? outer.Of(*count, DType::kInt64) : Operand(),
-                     count ? Operand() : ScalarCondition(outer, TruthOf(*this, Evaluate(*statement.value)))};
-  std::vector<Type> types;
-  for (const Operand& start : starts) {
-    inputs.push_back(start.AsPairs());
-    types.push_back(start.type());
-  }
+// Lists of different lengths, one of which may be the running model's, become lists of the running model.
+bool Interpreter::AsLists(Change& yes, Change& no, Branch& yes_branch, Branch& no_branch) {
+  if (!yes.value.is<ScriptValue::List>() || !no.value.is<ScriptValue::List>() || builder().opset() < 13) return false;
+  auto in_branch = [&](Change& change, Branch& branch, const RuntimeList* like) {
+    Lowerer::InBody body(lowerer_, branch.builder);
+    std::optional<RuntimeList> list = AsRuntimeList(*this, change.value, like);
+    if (list) {
+      change.leaves = {SequenceOf(*this, *list)};
+      change.value = MakeRuntimeList(*this, *list);
+    }
+    return list;
+  };
+  std::optional<RuntimeList> first = in_branch(yes, yes_branch, nullptr);
+  std::optional<RuntimeList> second = in_branch(no, no_branch, first ? &*first : nullptr);
+  if (!first && second) first = in_branch(yes, yes_branch, &*second);
+  return first && second && SameForm(yes.value, no.value);
+}
 
-  for (int tries = 0; tries < kMostTries; ++tries) {
-    Builder inner(outer.opset(), &outer);
-    Operand round = inner.AddInput("", Type::Tensor(DType::kInt64, SymbolicShape{}));
-    Operand condition = inner.AddInput("", Type::Tensor(DType::kBool, SymbolicShape{}));
-    Operands carried;
-    for (size_t i = 0; i < starts.size(); ++i) {
-      Operand input = inner.AddInput("", types[i]);
-      carried.push_back(starts[i].is_complex() ? input.AsComplex() : input);
+bool Interpreter::MergeSlot(Change& yes, Change& no, Branch& yes_branch, Branch& no_branch, bool strictly) {
+  // What is never set in one branch is not used where that branch was taken: anything will do.
+  for (auto [unset, set, branch] : {std::tuple(&yes, &no, &yes_branch), std::tuple(&no, &yes, &no_branch)}) {
+    if (!unset->value.is<Missing>() || set->value.is<Missing>()) continue;
+    Lowerer::InBody body(lowerer_, branch->builder);
+    if (std::optional<ScriptValue> filler = Placeholder(*this, set->value)) {
+      unset->leaves = LeavesOf(*this, *filler);
+      unset->value = *filler;
     }
-    Operands outputs;
-    {
-      Lowerer::InBody body(lowerer_, inner);
-      size_t next = 0;
-      for (const std::string& name : names) frame_->variables[name] = Rebuild(*this, before.at(name), carried, next);
-      if (count) Assign(*statement.targets[0], Scalar(Scalar::Kind::kInt, round));
-      if (Execute(statement.body) != Flow::kNext)
-        Fail(ErrorCode::kUnsupported, "a loop that is only decided while the model runs is left early");
-      outputs.push_back(count ? inner.Emit("Identity", {condition})
-                              : ScalarCondition(inner, TruthOf(*this, Evaluate(*statement.value))));
-      for (const std::string& name : names) {
-        const ScriptValue& after = frame_->variables.at(name);
-        if (!SameForm(before.at(name), after))
-          Fail(ErrorCode::kUnsupported, "'", Printable(name), "' is ", before.at(name).KindName(),
-               " of another form after a loop that is only decided while the model runs");
-        Leaves leaves;
-        Collect(after, leaves);
-        for (const ScriptValue& leaf : leaves.values) outputs.push_back(AsOperand(*this, leaf));
-      }
-    }
-    bool stable = true;
-    for (size_t i = 0; i < types.size(); ++i) {
-      if (types[i].dtype != outputs[i + 1].type().dtype)
-        Fail(ErrorCode::kUnsupported, "a tensor changes its element type in a loop");
-      Type both = Union(types[i], outputs[i + 1].type());
-      stable = stable && ToText(both) == ToText(types[i]);
-      types[i] = both;
-    }
-    frame_->variables = before;
-    if (!stable) continue;
-    std::vector<std::pair<std::string, std::shared_ptr<PendingGraph>>> bodies = {{"body", CloseBody(inner, outputs)}};
-    Operands results = outer.EmitControl("Loop", inputs, {}, std::move(bodies), types);
-    for (size_t i = 0; i < results.size(); ++i)
-      if (starts[i].is_complex()) results[i] = results[i].AsComplex();
-    size_t next = 0;
-    for (const std::string& name : names) frame_->variables[name] = Rebuild(*this, before.at(name), results, next);
-    return;
   }
-  Fail(ErrorCode::kUnsupported, "the shapes of tensors change with every round of a loop");
+  if (!SameForm(yes.value, no.value) && !AsLists(yes, no, yes_branch, no_branch)) return false;
+  if (yes.leaves.size() != no.leaves.size()) return false;
+  for (size_t i = 0; i < yes.leaves.size(); ++i) {
+    if (yes.leaves[i].is_complex() != no.leaves[i].is_complex() ||
+        yes.leaves[i].type().dtype != no.leaves[i].type().dtype)
+      Fail(ErrorCode::kUnsupported, "the branches of an If make tensors of different types");
+    if (strictly && yes.leaves[i].type().is_tensor() && yes.leaves[i].has_rank() && no.leaves[i].has_rank() &&
+        yes.leaves[i].rank() != no.leaves[i].rank())
+      return false;
+  }
+  return true;
+}
+
+// False when the branches cannot be one node. `strictly`: also when something would be of no known form after it.
+bool Interpreter::MergeBranches(Branch& yes, Branch& no, const Operand& decides, bool strictly) {
+  std::vector<std::pair<Change, size_t>> merged;  // and where its leaves begin among the outputs
+  std::vector<std::pair<Slot, ScriptValue>> equal;
+  std::vector<Slot> slots;
+  for (const Branch* branch : {&yes, &no})
+    for (const Change& change : branch->changes)
+      if (std::find(slots.begin(), slots.end(), change.slot) == slots.end()) slots.push_back(change.slot);
+  for (const Slot& slot : slots) {
+    const Change *by_yes = yes.Find(slot), *by_no = no.Find(slot);
+    bool is_local = slot.is_variable() && !frame_->variables.count(slot.name) && !(by_yes && by_no);
+    if (is_local) continue;
+    Change first = by_yes ? *by_yes : ChangeOf(slot), second = by_no ? *by_no : ChangeOf(slot);
+    if (IsSame(first.value, second.value)) {
+      equal.emplace_back(slot, first.value);
+      continue;
+    }
+    std::string kinds = Cat(first.value.KindName(), " or ", second.value.KindName());
+    if (MergeSlot(first, second, yes, no, strictly)) {
+      if (const RuntimeList* a = first.value.runtime_list(), *b = second.value.runtime_list(); a && b) {
+        RuntimeList both = *a;
+        both.item = Union(a->item, b->item);
+        first.value = MakeRuntimeList(*this, std::move(both));
+      }
+      merged.emplace_back(first, yes.outputs.size());
+      yes.outputs.insert(yes.outputs.end(), first.leaves.begin(), first.leaves.end());
+      no.outputs.insert(no.outputs.end(), second.leaves.begin(), second.leaves.end());
+    } else if (slot.is_variable() && (first.value.is<Missing>() || second.value.is<Missing>())) {
+      equal.emplace_back(slot, Missing{"is set in one branch only of an If that is decided while the model runs"});
+    } else if (slot.is_variable() && !strictly) {
+      equal.emplace_back(
+          slot, Missing{Cat("is ", kinds, ", which is only decided while the model runs; ONNX needs one of them")});
+    } else {
+      return false;
+    }
+  }
+  std::vector<Type> types;
+  for (size_t i = 0; i < yes.outputs.size(); ++i) types.push_back(Union(yes.outputs[i].type(), no.outputs[i].type()));
+  Operands results;
+  if (!types.empty()) {
+    std::vector<std::pair<std::string, std::shared_ptr<PendingGraph>>> bodies;
+    bodies.emplace_back("then_branch", CloseBody(yes.builder, yes.outputs));
+    bodies.emplace_back("else_branch", CloseBody(no.builder, no.outputs));
+    results = builder().EmitControl("If", {decides}, {}, std::move(bodies), types);
+  }
+  for (size_t i = 0; i < results.size(); ++i)
+    if (yes.outputs[i].is_complex()) results[i] = results[i].AsComplex();
+  for (const auto& [slot, value] : equal) Put(slot, value);
+  for (auto& [change, begin] : merged) Put(change.slot, Rebuild(*this, change.value, results, begin));
+  return true;
 }
 
 }  // namespace ferry::torch::script

@@ -20,7 +20,7 @@ const ScriptValue& At(const Arguments& args, size_t i) {
 ListValue& ChangedList(Interpreter& in, const Arguments& args) {
   const auto* list = At(args, 0).get<ScriptValue::List>();
   if (!list) Fail(ErrorCode::kInvalidModel, "a list is changed that is ", args.values[0].KindName());
-  in.RequireChangeable((*list)->level);
+  in.WillChange(args.values[0]);
   return **list;
 }
 
@@ -105,7 +105,7 @@ std::optional<ScriptValue> Insert(Interpreter& in, const Arguments& args) {
 std::optional<ScriptValue> Pop(Interpreter& in, const Arguments& args) {
   if (IsDict(args)) {
     DictValue& dict = DictAt(args, 0);
-    in.RequireChangeable(dict.level);
+    in.WillChange(args.values[0]);
     for (size_t i = 0; i < dict.items.size(); ++i) {
       if (!SameKey(dict.items[i].first, At(args, 1))) continue;
       ScriptValue value = dict.items[i].second;
@@ -201,8 +201,14 @@ std::optional<ScriptValue> Extreme(Interpreter& in, const Arguments& args, bool 
     if (!item.is<Scalar>()) return std::nullopt;
   Scalar best = *(*items)[0].get<Scalar>();
   in.Spend(items->size());
-  for (size_t i = 1; i < items->size(); ++i)
-    best = in.Run(largest ? "torch.sym_max" : "torch.sym_min", {best, *(*items)[i].get<Scalar>()});
+  auto is_limit = [&](const Scalar& number) {
+    return !largest && number.kind() == Scalar::Kind::kInt && number.is_known() && number.AsInt() == INT64_MAX;
+  };
+  for (size_t i = 1; i < items->size(); ++i) {
+    const Scalar& next = *(*items)[i].get<Scalar>();
+    if (is_limit(next) || (!next.is_known() && SameDim(best.AsDim(), next.AsDim()))) continue;
+    best = is_limit(best) ? next : in.Run(largest ? "torch.sym_max" : "torch.sym_min", {best, next});
+  }
   return ScriptValue(best);
 }
 std::optional<ScriptValue> Smallest(Interpreter& in, const Arguments& args) { return Extreme(in, args, false); }
@@ -271,7 +277,7 @@ std::optional<ScriptValue> SetItem(Interpreter& in, const Arguments& args) {
   }
   if (!IsDict(args)) return std::nullopt;
   DictValue& dict = DictAt(args, 0);
-  in.RequireChangeable(dict.level);
+  in.WillChange(args.values[0]);
   dict.WillHold(At(args, 2));
   in.Spend(1);
   for (auto& [key, value] : dict.items)
@@ -280,6 +286,13 @@ std::optional<ScriptValue> SetItem(Interpreter& in, const Arguments& args) {
       return ScriptValue();
     }
   dict.items.emplace_back(At(args, 1), At(args, 2));
+  return ScriptValue();
+}
+
+std::optional<ScriptValue> Update(Interpreter& in, const Arguments& args) {
+  if (!IsDict(args) || !At(args, 1).is<ScriptValue::Dict>()) return std::nullopt;
+  auto more = DictAt(args, 1).items;
+  for (const auto& [key, value] : more) SetItem(in, {{args.values[0], key, value}, {}});
   return ScriptValue();
 }
 
@@ -407,6 +420,7 @@ constexpr struct {
     {"any", Any},
     {"dict", NewDict},
     {"_set_item", SetItem},
+    {"update", Update},
     {"format", Format},
     {"join", JoinTexts},
     {"startswith", StartsWith},

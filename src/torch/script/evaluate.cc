@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "torch/script/builtins.h"
 #include "torch/script/interpreter.h"
+#include "torch/script/runtime_list.h"
 
 namespace ferry::torch::script {
 namespace {
@@ -99,8 +100,10 @@ ScriptValue Interpreter::EvaluateSubscript(const Expression& expression) {
     size_t at = ItemIndex(number->AsInt(), text->size());
     return text->substr(at, 1);
   }
+  if (const RuntimeList* list = base.runtime_list()) return ItemAt(*this, *list, *number);
   const std::vector<ScriptValue>* items = base.items();
   if (!items) Fail(ErrorCode::kInvalidModel, base.KindName(), " has no items");
+  if (!number->is_known()) return ItemAt(*this, *items, *number);
   return (*items)[ItemIndex(number->AsInt(), items->size())];
 }
 
@@ -158,8 +161,10 @@ ScriptValue Interpreter::CallWord(const std::string& word, const Expression& cal
   if (word == "annotate" || word == "unchecked_cast") {
     need(2);
     ScriptValue value = Evaluate(*parts[2]);
-    bool number = parts[1]->kind == Expression::Kind::kName && parts[1]->text == "number";
-    return number && value.is_tensor() ? ScriptValue(ScalarOf(value)) : value;
+    if (!value.is_tensor() || parts[1]->kind != Expression::Kind::kName) return value;
+    const std::string& type = parts[1]->text;
+    if (type == "int" || type == "float" || type == "bool") return CallTorch(type, {{value}, {}});
+    return type == "number" ? ScriptValue(ScalarOf(value)) : value;
   }
   if (word == "uninitialized") return Missing{};
   if (word == "getattr") {
@@ -238,7 +243,7 @@ void Interpreter::Assign(const Expression& target, const ScriptValue& value) {
       ScriptValue base = Evaluate(*target.parts[0]);
       const auto* object = base.get<ScriptValue::Object>();
       if (!object) Fail(ErrorCode::kInvalidModel, "an attribute of ", base.KindName(), " is set");
-      RequireChangeable((*object)->level);
+      WillChange(base, target.text);
       (*object)->WillHold(value);
       (*object)->attributes[target.text] = value;
       return;
@@ -254,7 +259,7 @@ void Interpreter::Assign(const Expression& target, const ScriptValue& value) {
 
 void Interpreter::AssignItem(const ScriptValue& container, const ScriptValue& key, const ScriptValue& value) {
   if (const auto* dict = container.get<ScriptValue::Dict>()) {
-    RequireChangeable((*dict)->level);
+    WillChange(container);
     (*dict)->WillHold(value);
     for (auto& [own, held] : (*dict)->items)
       if (SameKey(own, key)) {
@@ -268,7 +273,8 @@ void Interpreter::AssignItem(const ScriptValue& container, const ScriptValue& ke
   const auto* list = container.get<ScriptValue::List>();
   const Scalar* index = key.get<Scalar>();
   if (!list || !index) Fail(ErrorCode::kInvalidModel, "an item of ", container.KindName(), " is set");
-  RequireChangeable((*list)->level);
+  if ((*list)->runtime) RefuseRuntimeList(*(*list)->runtime, "_set_item");
+  WillChange(container);
   (*list)->WillHold(value);
   (*list)->items[ItemIndex(index->AsInt(), (*list)->items.size())] = value;
 }

@@ -41,12 +41,6 @@ void Interpreter::Spend(size_t work) {
     Fail(ErrorCode::kLimit, "the program takes more than ", kMostWork, " steps before the graph is made");
 }
 
-void Interpreter::RequireChangeable(int level) const {
-  if (level != lowerer_.level())
-    Fail(ErrorCode::kUnsupported,
-         "a list, dict or object is changed in a branch or loop that is only decided while the model runs");
-}
-
 ScriptValue Interpreter::MakeList(std::vector<ScriptValue> items) {
   Spend(items.size());
   auto list = std::make_shared<ListValue>();
@@ -258,11 +252,16 @@ ScriptValue Interpreter::Construct(const Class& type, const std::string& name, c
     }
     return MakeTuple(std::move(items), &type);
   }
+  ScriptValue::Object object = MakeObject(type, name);
+  if (const Function* init = type.FindMethod("__init__")) CallFunction(*init, object, arguments);
+  return object;
+}
+
+ScriptValue::Object Interpreter::MakeObject(const Class& type, const std::string& name) const {
   auto object = std::make_shared<ObjectValue>();
   object->type = &type;
   object->class_name = name;
   object->level = level();
-  if (const Function* init = type.FindMethod("__init__")) CallFunction(*init, object, arguments);
   return object;
 }
 
@@ -274,12 +273,17 @@ ScriptValue Interpreter::CallNamed(const std::string& name, const Arguments& arg
     return *value;
   }
   if (name.starts_with("ops.prim.")) return CallPrim(after("ops.prim."), arguments);
+  if (name.starts_with("ops.torchvision.")) return CallAten(after("ops."), arguments);
   if (name.starts_with("ops.aten.")) return CallTorch(after("ops.aten."), arguments);
   if (name.starts_with("torch.")) {
     std::string own = after("torch.");
     if (own.find('.') == std::string::npos) return CallTorch(own, arguments);
   }
   if (name.starts_with("__torch__.")) {
+    constexpr std::string_view kNew = ".__new__";
+    if (name.ends_with(kNew))
+      if (const Class* type = library_.FindClass(name.substr(0, name.size() - kNew.size())))
+        return MakeObject(*type, name.substr(0, name.size() - kNew.size()));
     if (const Function* function = library_.FindFunction(name)) return CallFunction(*function, nullptr, arguments);
     if (const Class* type = library_.FindClass(name)) return Construct(*type, name, arguments);
     Fail(ErrorCode::kInvalidModel, "the archive has no code for '", Printable(name), "'");

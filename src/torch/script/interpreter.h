@@ -46,7 +46,8 @@ class Interpreter {
   Builder& builder() { return lowerer_.builder(); }
   ScriptValue MakeList(std::vector<ScriptValue> items);
   ScriptValue MakeDict(std::vector<std::pair<ScriptValue, ScriptValue>> items);
-  void RequireChangeable(int level) const;  // throws when a body that runs in the graph would change it
+  // Before a list, a dict, or an attribute of an object changes: a body that runs in the graph must give it back.
+  void WillChange(const ScriptValue& container, const std::string& attribute = {});
   int level() const { return lowerer_.level(); }
   void Spend(size_t work);                     // throws kLimit when the program does not come to an end
   Operand TensorOf(const ScriptValue& value);  // also of a NumberTensor
@@ -85,6 +86,7 @@ class Interpreter {
   ScriptValue CallNamed(const std::string& name, const Arguments& arguments);
   ScriptValue CallPrim(const std::string& name, const Arguments& arguments);
   ScriptValue CallMethod(const ScriptValue::Object& object, const std::string& name, const Arguments& arguments);
+  ScriptValue::Object MakeObject(const Class& type, const std::string& name) const;
   ScriptValue Construct(const Class& type, const std::string& name, const Arguments& arguments);
   ScriptValue CallWord(const std::string& word, const Expression& call);
   Arguments EvaluateArguments(const Expression& call);
@@ -107,10 +109,37 @@ class Interpreter {
   void Assign(const Expression& target, const ScriptValue& value);
   void AssignItem(const ScriptValue& container, const ScriptValue& key, const ScriptValue& value);
 
-  // --- what is only decided while the model runs
+  // --- what is only decided while the model runs (branches.cc, loops.cc)
+
+  // A place that a body may change: a variable, a list or dict, an attribute, the elements of a tensor.
+  struct Slot {
+    std::string name;  // of a variable or attribute
+    ScriptValue holder;
+    std::shared_ptr<Cell> cell;
+
+    bool is_variable() const { return !cell && holder.is_none(); }
+    bool operator==(const Slot& other) const;
+  };
+  ScriptValue Get(const Slot& slot);
+  void Put(const Slot& slot, const ScriptValue& value);      // as an assignment does it
+  void Restore(const Slot& slot, const ScriptValue& value);  // without a trace
+
+  // A place that a body changed: what is there at its end, and the tensors and numbers in it.
+  struct Change {
+    Slot slot;
+    ScriptValue value;
+    Operands leaves;
+  };
+  class BodyScope;
   struct Branch;
+  struct Carried;
+  class LoopBuilder;
+  Change ChangeOf(const Slot& slot);
   void BranchInGraph(const Scalar& condition, const Statement& statement);
   void RunBranch(const Block& block, Branch& branch);
+  bool MergeBranches(Branch& yes, Branch& no, const Operand& decides, bool strictly);
+  bool MergeSlot(Change& yes, Change& no, Branch& yes_branch, Branch& no_branch, bool strictly);
+  bool AsLists(Change& yes, Change& no, Branch& yes_branch, Branch& no_branch);
   void LoopInGraph(const Statement& statement, const Scalar* count);
   void RefreshVariables();
 
@@ -122,6 +151,7 @@ class Interpreter {
   std::map<std::string, ScriptValue> weights_;       // by place in the archive
   std::map<std::string, std::string> weight_names_;  // by place
   std::set<const Cell*> trained_;                    // parameters that ask for gradients
+  BodyScope* scope_ = nullptr;                       // of the innermost body
   uint64_t work_ = 0;
   bool located_ = false;  // the error on its way says where it happened
 };

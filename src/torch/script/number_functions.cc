@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "torch/script/builtins.h"
+#include "torch/script/runtime_list.h"
 
 namespace ferry::torch::script {
 namespace {
@@ -53,6 +54,26 @@ Scalar Remainder(double a, double b) {
   return Scalar(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest);
 }
 
+// What a comparison with a number says of a size that is not 0; nothing when that depends on the size.
+std::optional<bool> AnswerIfNotEmpty(std::string_view name, const Scalar& a, const Scalar& b) {
+  static constexpr std::pair<std::string_view, std::string_view> kMirrored[] = {
+      {"lt", "gt"}, {"gt", "lt"}, {"le", "ge"}, {"ge", "le"}, {"eq", "eq"}, {"ne", "ne"}};
+  if (a.is_known() && !b.is_known())
+    for (const auto& [own, mirrored] : kMirrored)
+      if (own == name) return AnswerIfNotEmpty(mirrored, b, a);
+  if (a.is_known() || !a.is_size() || !b.is_known() || b.kind() != Kind::kInt) return std::nullopt;
+  int64_t with = b.AsInt();
+  if ((name == "gt" && with == 0) || (name == "ge" && with == 1) || (name == "ne" && with == 0)) return true;
+  if ((name == "eq" && with == 0) || (name == "lt" && with == 1) || (name == "le" && with == 0)) return false;
+  return std::nullopt;
+}
+
+Scalar Compared(std::string_view name, const Scalar& a, const Scalar& b, const Scalar& result) {
+  bool keeps_size = (name == "add" || name == "mul") && a.is_size() && b.is_size() && result.kind() == Kind::kInt;
+  if (result.is_known()) return result;
+  return keeps_size ? result.AsSize() : result.WithAnswer(AnswerIfNotEmpty(name, a, b));
+}
+
 std::optional<Scalar> Binary(Interpreter& in, std::string_view name, const Scalar& a, const Scalar& b) {
   bool known = a.is_known() && b.is_known(), integral = a.is_integral() && b.is_integral();
   if ((name == "floordiv" || name == "remainder" || name == "div") && b.is_known() && b.AsDouble() == 0)
@@ -63,7 +84,8 @@ std::optional<Scalar> Binary(Interpreter& in, std::string_view name, const Scala
   if (!known && SameDim(a.AsDim(), b.AsDim()) && (name == "le" || name == "ge" || name == "lt" || name == "gt"))
     return Scalar(name[1] == 'e');
   for (const auto& known_name : kBinary)
-    if (known_name.name == name) return WithDim(in.Run(known_name.target, {a, b}), DimOf(name, a, b));
+    if (known_name.name == name)
+      return Compared(name, a, b, WithDim(in.Run(known_name.target, {a, b}), DimOf(name, a, b)));
   return std::nullopt;
 }
 
@@ -175,6 +197,12 @@ std::optional<ScriptValue> OnTracedSizes(Interpreter& in, std::string_view name,
   return ScriptValue(NumberTensor{*result});
 }
 
+Scalar Negated(Interpreter& in, const Scalar& truth) {
+  std::optional<bool> answer = truth.if_not_empty();
+  if (answer) answer = !*answer;
+  return in.Run("_operator.not_", {truth}).WithAnswer(answer);
+}
+
 }  // namespace
 
 Scalar Both(Interpreter& in, const Scalar& a, const Scalar& b) {
@@ -188,6 +216,8 @@ Scalar TruthOf(Interpreter& in, const ScriptValue& value) {
   if (value.is_none()) return Scalar(false);
   if (const std::string* text = value.get<std::string>()) return Scalar(!text->empty());
   if (const auto* dict = value.get<ScriptValue::Dict>()) return Scalar(!(*dict)->items.empty());
+  if (const RuntimeList* list = value.runtime_list())
+    return in.Run("_operator.gt", {LengthOf(in, *list), Scalar(0)}).WithAnswer(true);
   if (const std::vector<ScriptValue>* items = value.items()) return Scalar(!items->empty());
   Scalar number = in.ScalarOf(value);
   if (number.kind() == Kind::kBool) return number;
@@ -200,7 +230,7 @@ Scalar AreEqual(Interpreter& in, const ScriptValue& a, const ScriptValue& b) {
   if (x && y) {
     bool known = x->is_known() && y->is_known();
     if (!known && SameDim(x->AsDim(), y->AsDim())) return Scalar(true);
-    return in.Run("_operator.eq", {*x, *y});
+    return in.Run("_operator.eq", {*x, *y}).WithAnswer(AnswerIfNotEmpty("eq", *x, *y));
   }
   const std::vector<ScriptValue>*left = a.items(), *right = b.items();
   if (left && right) {
@@ -229,13 +259,13 @@ std::optional<ScriptValue> CallNumberFunction(Interpreter& in, std::string_view 
     bool tensors = first.is_tensor() || second.is_tensor();
     if ((name == "eq" || name == "ne") && !tensors) {
       Scalar equal = AreEqual(in, first, second);
-      return ScriptValue(name == "eq" ? equal : in.Run("_operator.not_", {equal}));
+      return ScriptValue(name == "eq" ? equal : Negated(in, equal));
     }
   }
   if (std::optional<ScriptValue> traced = OnTracedSizes(in, name, args)) return traced;
   const Scalar *a = NumberAt(args, 0), *b = NumberAt(args, 1);
   if (!a) return std::nullopt;
-  if (name == "__not__") return ScriptValue(in.Run("_operator.not_", {TruthOf(in, first)}));
+  if (name == "__not__") return ScriptValue(Negated(in, TruthOf(in, first)));
   if (args.size() == 1) {
     std::optional<Scalar> result = Unary(in, name, *a);
     return result ? std::optional<ScriptValue>(*result) : std::nullopt;

@@ -4,6 +4,7 @@
 #include "torch/export_support.h"
 #include "torch/lower/finish.h"
 #include "torch/script/builtins.h"
+#include "torch/script/runtime_list.h"
 #include "torch/script/script_inputs.h"
 
 namespace ferry::torch {
@@ -20,6 +21,7 @@ class ScriptExport {
         interpreter_(library, lowerer_),
         inputs_(library, interpreter_, options, open_batch) {
     builder_.folds_weights = options.fold;
+    builder_.names_sizes = true;
     lowerer_.keep_trace = options.keep_trace;
   }
 
@@ -49,6 +51,8 @@ class ScriptExport {
       Operand output =
           number ? builder_.Of(*number, kTypes[static_cast<size_t>(number->kind())]) : interpreter_.TensorOf(value);
       outputs_.emplace_back(name.empty() ? "output" : name, output);
+    } else if (const script::RuntimeList* list = value.runtime_list()) {
+      outputs_.emplace_back(name.empty() ? "output" : name, script::SequenceOf(interpreter_, *list));
     } else if (const std::vector<ScriptValue>* items = value.items()) {
       const auto* tuple = value.get<ScriptValue::Tuple>();
       const script::Class* named = tuple ? (*tuple)->type : nullptr;

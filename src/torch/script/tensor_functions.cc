@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "torch/script/builtins.h"
+#include "torch/script/runtime_list.h"
 
 namespace ferry::torch::script {
 namespace {
@@ -158,11 +159,34 @@ std::optional<ScriptValue> ScalarTensor(Interpreter& in, const Arguments& args) 
   return in.TensorValue(in.builder().Of(*args.values[0].get<Scalar>(), dtype));
 }
 
+std::optional<ScriptValue> Count(Interpreter& in, const Arguments& args) {
+  if (!OnTensor(args)) return std::nullopt;
+  Scalar count(int64_t{1});
+  for (const Scalar& size : in.builder().Sizes(in.TensorOf(args.values[0])))
+    count = in.ScalarOf(in.CallTorch("mul", {{count, size}, {}}));
+  return ScriptValue(count);
+}
+// Along an axis whose size is known, tensors; else a list of the running model.
+std::optional<ScriptValue> Unbind(Interpreter& in, const Arguments& args) {
+  if (!OnTensor(args)) return std::nullopt;
+  const ScriptValue* axis = args.Find(1, "dim");
+  int64_t along = axis ? in.ScalarOf(*axis).AsInt() : 0;
+  Operand self = in.TensorOf(args.values[0]);
+  if (self.is_complex() || self.rank() == 0 || self.dim(along).known()) return std::nullopt;
+  RuntimeList list;
+  list.stacked = in.builder().MoveAxis(self, along, 0);
+  list.item = list.stacked.type();
+  list.item.shape->erase(list.item.shape->begin());
+  return MakeRuntimeList(in, std::move(list));
+}
+
 constexpr struct {
   std::string_view name;
   Function call;
 } kFunctions[] = {
     {"size", Size},
+    {"numel", Count},
+    {"unbind", Unbind},
     {"dim", Rank},
     {"len", LenOfTensor},
     {"_shape_as_tensor", ShapeTensor},

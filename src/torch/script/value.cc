@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "torch/script/runtime_list.h"
 
 namespace ferry::torch::script {
 namespace {
@@ -48,9 +49,17 @@ const char* ScriptValue::KindName() const {
 }
 
 const std::vector<ScriptValue>* ScriptValue::items() const {
-  if (const List* list = get<List>()) return &(*list)->items;
+  if (const List* list = get<List>()) {
+    if ((*list)->runtime) RefuseRuntimeList(*(*list)->runtime, "");
+    return &(*list)->items;
+  }
   if (const Tuple* tuple = get<Tuple>()) return &(*tuple)->items;
   return nullptr;
+}
+
+const RuntimeList* ScriptValue::runtime_list() const {
+  const List* list = get<List>();
+  return list ? (*list)->runtime.get() : nullptr;
 }
 
 ScriptValue MakeTuple(std::vector<ScriptValue> items, const Class* type) {

@@ -27,8 +27,11 @@ struct Container {
 
   void WillHold(const ScriptValue& item);  // throws when it may not
 };
+struct RuntimeList;  // script/runtime_list.h
 struct ListValue : Container {
   std::vector<ScriptValue> items;
+  std::shared_ptr<const RuntimeList>
+      runtime;  // instead of items, where only the running model knows how many there are
 };
 struct DictValue : Container {
   std::vector<std::pair<ScriptValue, ScriptValue>> items;
@@ -89,8 +92,10 @@ struct ScriptValue {
   bool is_tensor() const { return is<Tensor>() || is<NumberTensor>(); }
   const char* KindName() const;  // "a tensor", "a list" …
 
-  // The items of a list or tuple; null for anything else.
+  // The items of a list or tuple; null for anything else. Throws when only the running model knows them.
   const std::vector<ScriptValue>* items() const;
+  // Of a list whose length only the running model knows; null for anything else.
+  const RuntimeList* runtime_list() const;
 
   Held held;
 };

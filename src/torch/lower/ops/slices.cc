@@ -79,23 +79,25 @@ Result SplitEvenly(Call& c, const Operand& x, int64_t axis, int64_t size) {
   for (size_t i = 1; i < c.result_count(); ++i) cuts.push_back(CheckedProduct(static_cast<int64_t>(i), size));
   return CutAt(c, x, axis, cuts);
 }
-Result Split(Call& c) {
-  Operand x = c.Tensor(0);
-  // TorchScript writes one name for both forms.
-  std::vector<int64_t> sizes = c.Ints(1);
-  if (c.arg(1).get<Arg::List>()) return SplitInto(c, x, c.Int(2), sizes);
-  return SplitEvenly(c, x, c.Int(2), sizes.at(0));
-}
 Result SplitWithSizes(Call& c) {
   Operand x = c.Tensor(0);
   std::vector<Scalar> sizes = c.Numbers(1);
   bool known = std::all_of(sizes.begin(), sizes.end(), [](const Scalar& s) { return s.is_known(); });
   if (known) return SplitInto(c, x, c.Int(2), c.Ints(1));
-  auto at = static_cast<int64_t>(x.Axis(c.Int(2)));
-  Operands parts = c.b.EmitMany("Split", {x.AsPairs(), c.b.ShapeVector(sizes)}, {{"axis", at}}, sizes.size());
-  if (x.is_complex())
-    for (Operand& part : parts) part = part.AsComplex();
+  if (sizes.size() == 1) return Operands{x};
+  size_t at = x.Axis(c.Int(2));
+  Operands parts =
+      c.b.EmitMany("Split", {x.AsPairs(), c.b.ShapeVector(sizes)}, {{"axis", static_cast<int64_t>(at)}}, sizes.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Dim size = sizes[i].AsDim();
+    if (!size.unknown()) (*parts[i].record()->facts.type.shape)[at] = size;
+    if (x.is_complex()) parts[i] = parts[i].AsComplex();
+  }
   return parts;
+}
+Result Split(Call& c) {
+  if (c.arg(1).get<Arg::List>()) return SplitWithSizes(c);
+  return SplitEvenly(c, c.Tensor(0), c.Int(2), c.Int(1));
 }
 Result Chunk(Call& c) {
   Operand x = c.Tensor(0);

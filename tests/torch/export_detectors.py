@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Scripts and traces torchvision's detectors, exports them with Ferry, and compares with eager PyTorch.
+
+    export_detectors.py FERRY [--all | NETWORK...]
+
+Weights are random, from a seed; batch norms are given the statistics of random pictures, and the last layers are made
+steeper, so that boxes and scores are told apart by more than rounding. Each network is captured once, with the sizes of
+the picture left open, and run at two sizes: the same boxes, labels, scores, masks and key points within 1e-3. Without
+names the five detectors are taken; --all takes the other backbones as well.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import numpy
+import torch
+from torchvision.models import detection
+
+warnings.filterwarnings("ignore")
+
+SMALL = {"min_size": 64, "max_size": 96}
+FEW = {
+    "fasterrcnn_mobilenet_v3_large_320_fpn": SMALL,
+    "ssdlite320_mobilenet_v3_large": {},
+    "retinanet_resnet50_fpn": SMALL,
+    "maskrcnn_resnet50_fpn": SMALL,
+    "keypointrcnn_resnet50_fpn": SMALL,
+}
+MORE = {
+    "fasterrcnn_resnet50_fpn": SMALL,
+    "fasterrcnn_resnet50_fpn_v2": SMALL,
+    "fasterrcnn_mobilenet_v3_large_fpn": SMALL,
+    "ssd300_vgg16": {},
+    "retinanet_resnet50_fpn_v2": SMALL,
+    "maskrcnn_resnet50_fpn_v2": SMALL,
+}
+SIZES = [(64, 80), (72, 96)]
+# The layers that scores come from, and how much steeper they are made.
+STEEPER = {"rpn.head.cls_logits": 30, "rpn.head.bbox_pred": 10, "cls_score": 4, "head.classification_head": 6}
+
+
+def make(name, options):
+    torch.manual_seed(0)
+    network = getattr(detection, name)(weights=None, weights_backbone=None, **options)
+    norms = [module for module in network.backbone.modules() if isinstance(module, torch.nn.BatchNorm2d)]
+    network.backbone.train()
+    for norm in norms:
+        norm.momentum = None
+        norm.reset_running_stats()
+    network.backbone(torch.randn(4, 3, 96, 96) if "ssd" not in name else torch.randn(2, 3, 320, 320))
+    for path, module in network.named_modules():
+        for layer, factor in STEEPER.items():
+            if layer in path and isinstance(module, (torch.nn.Conv2d, torch.nn.Linear)):
+                module.weight *= factor
+                if module.bias is not None:
+                    module.bias.zero_()
+    return network.eval()
+
+
+class Traced(torch.nn.Module):
+    """Tracing gives tensors back, not dicts."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, picture):
+        return tuple(value for _, value in sorted(self.network([picture])[0].items()))
+
+
+def record(network, pictures, folder):
+    paths = []
+    for picture in pictures:
+        answers = network([picture])[0]
+        paths.append(os.path.join(folder, f"io_{len(paths)}.npz"))
+        outputs = {f"out_{key}": value.numpy() for key, value in answers.items()}
+        numpy.savez(paths[-1], in0=picture.numpy(), **outputs)
+    return paths
+
+
+def compare(ferry, model, recording, folder, keys):
+    """The largest difference of each output, or what is wrong."""
+    recorded = numpy.load(recording)
+    answers = os.path.join(folder, "answers.npz")
+    inputs = os.path.join(folder, "inputs.npz")
+    numpy.savez(inputs, in0=recorded["in0"])
+    run = subprocess.run([ferry, "run", model, "--inputs", inputs, "--outputs", answers], capture_output=True, text=True)
+    if run.returncode != 0:
+        return run.stderr[-1000:], 0
+    given = numpy.load(answers)
+    for key in keys:
+        expected, got = recorded[f"out_{key}"], given[key]
+        if expected.shape != got.shape:
+            return f"{key}: shape {got.shape}, PyTorch has {expected.shape}", 0
+        if expected.size and numpy.abs(expected.astype("f8") - got).max() > 1e-3:
+            return f"{key}: off by {numpy.abs(expected.astype('f8') - got).max():.2g}", 0
+    return None, len(recorded["out_boxes"])
+
+
+def export(ferry, name, options, folder):
+    network = make(name, options)
+    pictures = [torch.rand(3, *size, generator=torch.Generator().manual_seed(i)) for i, size in enumerate(SIZES)]
+    recordings = record(network, pictures, folder)
+    keys = sorted(key[4:] for key in numpy.load(recordings[0]) if key.startswith("out_"))
+    failed = 0
+    for way in ("script", "trace"):
+        program, model = os.path.join(folder, "program.pt"), os.path.join(folder, "model.onnx")
+        if way == "script":
+            torch.jit.script(network).save(program)
+            source = "images.0"
+            names = list(network([pictures[0]])[0])
+        else:
+            torch.jit.trace(Traced(network), pictures[0], check_trace=False).save(program)
+            source = "picture"
+            names = keys
+        command = [ferry, "export", program, "-o", model, "--input", f"{source}:float32[3,height,width]",
+                   "--output-names", ",".join(names)]
+        run = subprocess.run(command, capture_output=True, text=True)
+        wrong, boxes = (run.stdout + run.stderr)[-2000:] if run.returncode else None, []
+        for recording in recordings if not wrong else []:
+            wrong, count = compare(ferry, model, recording, folder, keys)
+            boxes.append(count)
+            if wrong or count == 0:
+                wrong = wrong or "there are no boxes to compare"
+                break
+        print("ok    " if not wrong else "FAILED", name, way, *boxes, flush=True)
+        if wrong:
+            print(wrong)
+            failed += 1
+    return failed
+
+
+def main():
+    ferry, names = sys.argv[1], sys.argv[2:]
+    every = {**FEW, **MORE}
+    names = list(every) if names == ["--all"] else names or list(FEW)
+    failed = 0
+    with torch.no_grad():
+        for name in names:
+            with tempfile.TemporaryDirectory() as folder:
+                failed += export(ferry, name, every[name], folder)
+    print(f"{2 * len(names) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+sys.exit(main())

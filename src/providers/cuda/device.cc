@@ -83,11 +83,12 @@ bool DeviceMemory::TakeFromDriver(size_t bytes, DeviceAddress& address) {
 }
 
 std::byte* DeviceMemory::Allocate(size_t bytes) {
+  StreamHandle stream = device_.stream();
   std::lock_guard lock(mutex_);
   if (bytes > device_.facts().total_bytes) FailFull(bytes);
   const size_t size = RoundedSize(bytes);
   DeviceAddress address = 0;
-  auto idle = idle_.find(size);
+  auto idle = idle_.find({stream, size});
   if (idle != idle_.end() && !idle->second.empty()) {
     address = idle->second.back();
     idle->second.pop_back();
@@ -103,15 +104,16 @@ std::byte* DeviceMemory::Allocate(size_t bytes) {
 void DeviceMemory::Free(std::byte* data, size_t bytes) {
   if (!data) return;
   const size_t size = RoundedSize(bytes);
+  StreamHandle stream = device_.stream();
   std::lock_guard lock(mutex_);
-  idle_[size].push_back(AddressOf(data));
+  idle_[{stream, size}].push_back(AddressOf(data));
   in_use_ -= size;
   kept_ += size;
 }
 
 void DeviceMemory::TrimLocked() {
-  const DriverApi& driver = device_.Use();
-  for (auto& [size, addresses] : idle_)
+  const DriverApi& driver = device_.Use();  // which waits for what is still at work there
+  for (auto& [key, addresses] : idle_)
     for (DeviceAddress address : addresses) driver.MemFree(address);
   idle_.clear();
   kept_ = 0;

@@ -29,8 +29,8 @@ std::vector<DeviceFacts> FindDevices();
 
 class Device;
 
-// Memory that was freed stays here for the next one who asks; all of it goes back to the driver before a request is
-// refused. Freed memory may be handed out at once: whoever frees knows that the device is done with it.
+// Memory that a thread freed stays here for its next request, which comes behind on the same stream: it may be freed while
+// the device still works with it there. All of it goes back to the driver before a request is refused.
 class DeviceMemory final : public MemorySpace {
  public:
   explicit DeviceMemory(const Device& device);
@@ -60,7 +60,7 @@ class DeviceMemory final : public MemorySpace {
   const Device& device_;
   const std::string name_;
   mutable std::mutex mutex_;
-  std::map<size_t, std::vector<DeviceAddress>> idle_;  // by size
+  std::map<std::pair<StreamHandle, size_t>, std::vector<DeviceAddress>> idle_;  // by stream and size
   size_t in_use_ = 0, kept_ = 0, limit_ = 0;
 };
 

@@ -7,8 +7,8 @@ Who uses onnxruntime changes one import:
     outputs = session.run(None, {"input": array})
 
 and has more: `check` (is the model valid, and if not, why), `doctor` (what will hurt in deployment, and the fix),
-`info` (what is in it), `compare` (with recordings or with another model), `convert` (to another opset), `export` (from
-PyTorch).
+`info` (what is in it), `compare` (with recordings or with another model), `convert` (to another opset), `optimize` (fewer
+nodes, the same answers), `export` (from PyTorch).
 """
 
 from . import _ferry
@@ -18,6 +18,7 @@ from ._errors import (DeviceReset, EngineError, EPFail, Fail, FerryError, Invali
                       InvalidProtobuf, ModelLoadCanceled, ModelLoaded, ModelRequiresCompilation, NoModel, NoSuchFile, NotFound,
                       NotImplemented, RuntimeException, make_error)
 from ._options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions, warn_once)
+from ._optimize import OptimizedModel, optimize, simplify
 from ._session import InferenceSession, IOBinding, ModelMetadata, NodeArg, example_model
 from ._tools import CheckResult, ModelInfo, Problem, WrittenModel, check, convert, export, info
 from ._values import OrtDevice, OrtValue, SparseTensor

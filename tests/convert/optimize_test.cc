@@ -1,0 +1,105 @@
+// Models made smaller: what goes, what stays, and that answers are the same.
+#include "convert/optimize.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "engine/check_inference.h"
+#include "engine/session.h"
+#include "measure/compare/comparison.h"
+#include "onnx/reader.h"
+#include "tests/support/graphs.h"
+
+namespace ferry {
+namespace {
+
+using ::ferry::testing::MakeInfo;
+using ::ferry::testing::MakeModel;
+using ::ferry::testing::MakeNode;
+
+StoredTensor Ints(const char* name, std::vector<int64_t> values) {
+  return MakeStored(name, Tensor::FromVector(values));
+}
+
+std::vector<std::string> OpsOf(const Model& model) {
+  std::vector<std::string> ops;
+  for (const Node& node : model.graph.nodes) ops.push_back(node.op_type);
+  return ops;
+}
+
+using Ops = std::vector<std::string>;
+
+TEST(Optimize, RemovesWhatPassesItsInputOn) {
+  const Model model = MakeModel(
+      {MakeInfo("x", DType::kFloat, {Dim::Named("n"), 4})},
+      {MakeNode("Identity", {"x"}, {"a"}), MakeNode("Cast", {"a"}, {"b"}, {Attribute("to", int64_t{1})}),
+       MakeNode("Dropout", {"b"}, {"c"}),
+       MakeNode("Transpose", {"c"}, {"d"}, {Attribute("perm", std::vector<int64_t>{0, 1})}),
+       MakeNode("Concat", {"d"}, {"e"}, {Attribute("axis", int64_t{0})}), MakeNode("Mul", {"e", "one"}, {"f"}),
+       MakeNode("Relu", {"f"}, {"g"}), MakeNode("Identity", {"g"}, {"y"})},
+      {MakeInfo("y", DType::kFloat, {Dim::Named("n"), 4})}, {MakeStored("one", Tensor::Scalar(1.0f))});
+  const OptimizedModel made = OptimizeModel(model);
+  EXPECT_EQ(OpsOf(made.model), Ops{"Relu"});
+  EXPECT_EQ(made.model.graph.nodes[0].outputs[0], "y");
+  EXPECT_EQ(made.nodes_before, 8u);
+  EXPECT_EQ(made.nodes_after, 1u);
+  EXPECT_TRUE(made.model.graph.initializers.empty());
+}
+
+TEST(Optimize, KeepsWhatOnlyLooksLikeNothing) {
+  const Model model =
+      MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("n"), 4})},
+                {MakeNode("Slice", {"x", "start", "end", "axes", "back"}, {"a"}),  // turns rows around
+                 MakeNode("Pad", {"a", "pads"}, {"b"}),                            // moves by one column
+                 MakeNode("Mul", {"b", "ones"}, {"c"}),                            // adds an axis
+                 MakeNode("Cast", {"c"}, {"y"}, {Attribute("to", int64_t{11})})},
+                {MakeInfo("y", DType::kDouble)},
+                {Ints("start", {-1}), Ints("end", {-9}), Ints("axes", {1}), Ints("back", {-1}),
+                 Ints("pads", {0, 1, 0, -1}), MakeStored("ones", Tensor::FromVector<float>({1.0f}, {1, 1, 1}))});
+  EXPECT_EQ(OpsOf(OptimizeModel(model).model), (Ops{"Slice", "Pad", "Mul", "Cast"}));
+}
+
+TEST(Optimize, FixedSizesTurnShapeArithmeticIntoConstants) {
+  const Model model =
+      MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("batch"), 2, 6})},
+                {MakeNode("Shape", {"x"}, {"s"}), MakeNode("Gather", {"s", "zero"}, {"n"}),
+                 MakeNode("Unsqueeze", {"n", "first"}, {"n1"}),
+                 MakeNode("Concat", {"n1", "rest"}, {"shape"}, {Attribute("axis", int64_t{0})}),
+                 MakeNode("Reshape", {"x", "shape"}, {"y"})},
+                {MakeInfo("y", DType::kFloat, {Dim::Named("batch"), 12})},
+                {MakeStored("zero", Tensor::Scalar<int64_t>(0)), Ints("first", {0}), Ints("rest", {12})});
+  EXPECT_EQ(OptimizeModel(model).nodes_after, 5u);
+  const OptimizedModel made = OptimizeModel(model, {{{"batch", 3}}});
+  EXPECT_EQ(OpsOf(made.model), Ops{"Reshape"});
+  EXPECT_EQ(*made.model.graph.inputs[0].type.shape->front().value, 3);
+  EXPECT_EQ(*made.model.graph.outputs[0].type.shape->front().value, 3);
+  EXPECT_THROW(OptimizeModel(model, {{{"batsch", 3}}}), Error);
+  EXPECT_THROW(OptimizeModel(model, {{{"batch", -3}}}), Error);
+}
+
+// As many nodes as before or fewer, the same opset, valid, and PyTorch's answers.
+TEST(Optimize, NetworksKeepTheirAnswers) {
+  namespace fs = std::filesystem;
+  size_t count = 0;
+  for (const auto& entry : fs::directory_iterator(FERRY_TEST_DATA "/torch-models")) {
+    const std::string path = (entry.path() / "torch.onnx").string();
+    if (!fs::exists(path)) continue;
+    const Model model = ReadModel(path);
+    OptimizedModel made = OptimizeModel(model);
+    EXPECT_LE(made.nodes_after, made.nodes_before) << path;
+    EXPECT_EQ(made.model.OpsetOf(""), model.OpsetOf("")) << path;
+    for (const Problem& problem : CheckFully(made.model))
+      EXPECT_NE(problem.severity, Severity::kError) << path << ": " << problem.message;
+    const Side side = Side::FromModel(std::move(made.model), {path});
+    std::vector<Sample> samples;
+    for (const std::string& recording : FindRecordings({entry.path().string()}))
+      samples.push_back(ReadSample(recording, side.session()));
+    EXPECT_TRUE(CompareWithRecordings(side, samples, {.tolerance = {1e-3, 1e-4}}).within()) << path;
+    ++count;
+  }
+  EXPECT_GE(count, 25u);
+}
+
+}  // namespace
+}  // namespace ferry

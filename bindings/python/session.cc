@@ -7,6 +7,7 @@
 #include "engine/profile.h"
 #include "interrupt.h"
 #include "measure/random_input.h"
+#include "measure/recording.h"
 #include "onnx/reader.h"
 #include "value.h"
 
@@ -140,6 +141,7 @@ class PySession {
       py::gil_scoped_release unlocked;
       return session_->Run(inputs, wanted, options);
     } catch (const Error& error) {
+      if (error.code() == ErrorCode::kInvalidArgument) RequireInputNames(*session_, inputs);
       if (error.code() != ErrorCode::kCancelled || PyErr_CheckSignals() == 0) throw;
       interrupted = true;
     }

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "api/handles.h"
+#include "measure/recording.h"
 
 using namespace ferry;
 using namespace ferry::api;
@@ -53,6 +54,17 @@ RunOptions OptionsOf(const ferry_run_options* options) {
       return Allocate(allocator, output, dtype, shape);
     };
   return made;
+}
+
+// A wrong name is looked for only where something is wrong: a run that works spends no time on it.
+std::vector<Value> RunNamed(const Session& session, const std::vector<NamedValue>& inputs,
+                            const std::vector<std::string>& outputs, const RunOptions& options) {
+  try {
+    return session.Run(inputs, outputs, options);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kInvalidArgument) RequireInputNames(session, inputs);
+    throw;
+  }
 }
 
 }  // namespace
@@ -121,7 +133,7 @@ ferry_status* ferry_run_with(ferry_session* session, const ferry_run_options* op
             output_count);
     Require(output_count > 0, "no output is asked for");
     std::vector<std::string> wanted = NamesOf(output_names, output_names ? output_count : 0);
-    std::vector<Value> results = session->session->Run(given, wanted, OptionsOf(options));
+    std::vector<Value> results = RunNamed(*session->session, given, wanted, OptionsOf(options));
     std::vector<std::unique_ptr<ferry_value>> handles;
     for (Value& result : results) handles.emplace_back(new ferry_value{std::move(result)});
     for (size_t i = 0; i < output_count; ++i) outputs[i] = handles[i].release();

@@ -9,6 +9,8 @@
 #include "measure/difference.h"
 #include "measure/elements.h"
 #include "measure/recording.h"
+#include "onnx/schema.h"
+#include "ops/operator.h"
 
 namespace ferry {
 namespace {
@@ -50,10 +52,30 @@ PrecisionError ErrorOf(const Measurement& measurement, const std::string& path, 
   return error;
 }
 
+void RequireOperators(const Model& model, const std::vector<Node>& nodes) {
+  for (const Node& node : nodes) {
+    std::span<const Schema> versions = SchemaVersions(node.domain, node.op_type);
+    bool is_upgraded = !versions.empty() && versions.back().deprecated;
+    if (!FindOperator(node.domain, node.op_type) && !is_upgraded &&
+        !model.FindFunction(node.domain, node.op_type, node.overload))
+      Fail(ErrorCode::kUnsupported, Describe(node), ": Ferry has no operator '", Printable(node.op_type),
+           "' in domain '", Printable(node.domain.empty() ? "ai.onnx" : node.domain), "'");
+    ForEachSubgraph(node, [&](const Graph& body) { RequireOperators(model, body.nodes); });
+  }
+}
+
+// Before gigabytes of inputs are made for a model that cannot run.
+void RequireMeasurable(const Model& model) {
+  if (model.graph.outputs.empty())
+    Fail(ErrorCode::kInvalidModel, "the model has no output, so there is nothing to measure");
+  RequireOperators(model, model.graph.nodes);
+}
+
 }  // namespace
 
 Measurement::Measurement(const std::string& path, const BenchmarkOptions& options) {
   load_ms_ = Milliseconds([&] { session_ = Session::Open(path, options.session); });
+  RequireMeasurable(session_->model());
   inputs_ = options.inputs_file.empty() ? MakeRandomInputs(*session_, options.inputs)
                                         : ReadRecording(options.inputs_file, *session_).inputs;
   first_ms_ = RunOnce();

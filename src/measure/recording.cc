@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "tensor/npz.h"
 
 namespace ferry {
@@ -38,6 +39,24 @@ void Take(std::vector<NamedValue>& values, const ValueInfo& info, const std::str
 }
 
 }  // namespace
+
+void RequireInputNames(const Session& session, std::span<const NamedValue> inputs) {
+  std::vector<std::string> missing, all;
+  for (const ValueInfo& info : session.inputs()) {
+    all.push_back(info.name);
+    bool given = std::any_of(inputs.begin(), inputs.end(), [&](const NamedValue& i) { return i.first == info.name; });
+    if (!given) missing.push_back(info.name);
+  }
+  for (const NamedValue& input : inputs) {
+    if (FindByName(session.inputs(), input.first) || FindByName(session.overridable_inputs(), input.first)) continue;
+    std::string closest = ClosestName(input.first, missing.empty() ? all : missing);
+    // The one that is left is meant, however it was called.
+    if (closest.empty() && missing.size() == 1) closest = missing[0];
+    Fail(ErrorCode::kInvalidArgument, "the model has no input '", Printable(input.first), "'; ",
+         closest.empty() ? Cat("its inputs are ", Printable(Join(all, ", "), 400))
+                         : Cat("did you mean '", closest, "'?"));
+  }
+}
 
 Recording ReadRecording(const std::string& path, const Session& session) {
   NamedTensors tensors = ReadNpz(path);

@@ -2,6 +2,7 @@
 // by position.
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,9 @@ struct Recording {
   std::vector<NamedValue> inputs;
   std::vector<NamedValue> outputs;  // in the model's order; those that were recorded
 };
+
+// Throws when a name among these is no input of the model; says the nearest that is.
+void RequireInputNames(const Session& session, std::span<const NamedValue> inputs);
 
 // Throws when a key is neither an input nor an output of the model, or two keys mean the same one.
 Recording ReadRecording(const std::string& path, const Session& session);

@@ -50,6 +50,17 @@ TEST(CppApi, ThrowsWithACode) {
   EXPECT_THROW(session.Run("x", ferry::Value::Of<double>({1, 10}, x)), ferry::Error);
 }
 
+TEST(CppApi, AWrongInputNameIsNamedWithTheRightOne) {
+  ferry::Session session(kSimpleNet);
+  std::vector<float> x(10);
+  try {
+    session.Run("inptu", ferry::Value::Of<float>({1, 10}, x));
+    FAIL();
+  } catch (const ferry::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("no input 'inptu'; did you mean 'x'?"), std::string::npos) << error.what();
+  }
+}
+
 TEST(CppApi, FixedDimensionsAreHeld) {
   ferry::Session session(kSimpleNet, {.dimensions = {{"batch", 2}}});
   std::vector<float> x(10);

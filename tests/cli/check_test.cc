@@ -45,5 +45,19 @@ TEST(Check, CannotJudgeAFileThatIsNotThere) {
   ExpectOneSentence(said);
 }
 
+TEST(Check, RecognisesFilesThatAreNoModels) {
+  std::string folder = ScratchFolder();
+  for (auto [head, name] : {std::pair<std::string, std::string>{"\x89PNG\r\n\x1a\n", "a PNG image"},
+                            {"\xff\xd8\xff\xe0", "a JPEG image"},
+                            {"%PDF-1.7", "a PDF document"},
+                            {"RIFF\x24\x08\x01\x01WAVE", "a WAV recording"}}) {
+    WriteText(folder + "/f", head + std::string(1, '\0') + "\xff\xff\xff\xff and more");
+    Said said = Ferry({"check", folder + "/f"});
+    EXPECT_EQ(said.status, 1);
+    EXPECT_NE(said.out.find("this is " + name), std::string::npos) << said.out;
+    EXPECT_EQ(said.out.find("export or copy"), std::string::npos) << said.out;
+  }
+}
+
 }  // namespace
 }  // namespace ferry

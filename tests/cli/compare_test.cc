@@ -6,6 +6,7 @@
 #include "onnx/writer.h"
 #include "tensor/npz.h"
 #include "tests/cli/run_ferry.h"
+#include "tests/support/graphs.h"
 
 namespace ferry {
 namespace {
@@ -144,6 +145,24 @@ TEST_F(CompareTest, ModelsThatDoNotFitTogether) {
   EXPECT_EQ(Ferry({"compare", model_}).status, 2);
   EXPECT_EQ(Ferry({"compare", model_, model_, "--against", "float64"}).status, 2);
   EXPECT_EQ(Ferry({"compare", model_, model_, model_}).status, 2);
+}
+
+TEST(Compare, SaysWhenAtolDecides) {
+  std::string folder = ScratchFolder();
+  auto tiny = [&](const char* file, float factor) {
+    std::string path = folder + "/" + file;
+    WriteModel(testing::MakeModel({testing::MakeInfo("x", DType::kFloat, {1, 4})},
+                                  {testing::MakeNode("Mul", {"x", "w"}, {"y"})}, {testing::MakeInfo("y")},
+                                  {MakeStored("w", Tensor::FromVector<float>({1e-7f * factor}))}),
+               path);
+    return path;
+  };
+  std::string page = folder + "/page.html";
+  Said said = Ferry({"compare", tiny("a.onnx", 1), tiny("b.onnx", 1.5f), "--html", page, "--no-edge-cases"});
+  EXPECT_EQ(said.status, 0) << said.out << said.err;
+  EXPECT_NE(said.out.find("atol decides"), std::string::npos) << said.out;
+  std::string html = ReadText(page);
+  EXPECT_NE(html.find("overflow-wrap:anywhere"), std::string::npos);
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ TEST(Doctor, FindingsOfOneCauseAreOneLineWithACount) {
              path);
   Said said = Ferry({"doctor", path, "--lint", "no-op"});
   EXPECT_NE(said.out.find("'Identity_v1' (Identity)"), std::string::npos) << said.out;
-  EXPECT_NE(said.out.find("and 4 more: 'Identity_v2', 'Identity_v3', 'Identity_v4' …"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("and 5 more: 'Identity_v2', 'Identity_v3', 'Identity_v4' …"), std::string::npos) << said.out;
   EXPECT_EQ(said.out.find("Identity_v5"), std::string::npos) << said.out;
   EXPECT_GE(Ferry({"doctor", path, "--lint", "no-op", "--json"}).json().At("findings").AsArray().size(), 5u);
 }

@@ -1,7 +1,9 @@
 // ferry info, test and bench.
 #include "base/directory.h"
 #include "base/mapped_file.h"
+#include "onnx/writer.h"
 #include "tests/cli/run_ferry.h"
+#include "tests/support/graphs.h"
 
 namespace ferry {
 namespace {
@@ -148,6 +150,36 @@ TEST(Bench, RefusesADimensionThatNoInputHas) {
   EXPECT_EQ(said.status, 3);
   ExpectOneSentence(said);
   EXPECT_NE(said.err.find("'depth'"), std::string::npos) << said.err;
+}
+
+// 2^34 random numbers would be made first, if the model were not looked at before.
+TEST(Bench, LooksAtTheModelBeforeItMakesInputs) {
+  std::string path = ScratchFolder() + "/m.onnx";
+  Model model = testing::MakeModel({testing::MakeInfo("x", DType::kFloat, {int64_t{1} << 34})},
+                                   {testing::MakeNode("Nonsense", {"x"}, {"y"})}, {testing::MakeInfo("y")});
+  WriteModel(model, path);
+  Said said = Ferry({"bench", path, "--iters", "1"});
+  EXPECT_EQ(said.status, 3);
+  EXPECT_NE(said.err.find("no operator 'Nonsense'"), std::string::npos) << said.err;
+  EXPECT_LT(said.peak_kilobytes, 1 << 20);
+  model.graph.nodes[0].op_type = "Relu";
+  model.graph.outputs.clear();
+  WriteModel(model, path);
+  said = Ferry({"bench", path, "--iters", "1"});
+  EXPECT_EQ(said.status, 3);
+  EXPECT_NE(said.err.find("has no output"), std::string::npos) << said.err;
+}
+
+TEST(Info, ProposesOtherSizesWhereOneDoesNotSuit) {
+  std::string path = ScratchFolder() + "/m.onnx";
+  WriteModel(
+      testing::MakeModel({testing::MakeInfo("x", DType::kFloat, {1, 1, Dim::Named("rows"), 8})},
+                         {testing::MakeNode("MaxPool", {"x"}, {"h"}, {{"kernel_shape", std::vector<int64_t>{4, 4}}}),
+                          testing::MakeNode("Reshape", {"h", "s"}, {"y"})},
+                         {testing::MakeInfo("y")}, {MakeStored("s", Tensor::FromVector<int64_t>({5, -1}))}),
+      path);
+  Said said = Ferry({"info", path});
+  EXPECT_NE(said.out.find("try --dim rows=320"), std::string::npos) << said.out;
 }
 
 }  // namespace

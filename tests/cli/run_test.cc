@@ -163,5 +163,14 @@ TEST_F(SimpleNetTest, RefusesRecordingsThatDoNotFit) {
   EXPECT_EQ(Ferry({"compare", model_, "--data", Save("only_input.npz", only_input)}).status, 3);
 }
 
+TEST_F(SimpleNetTest, AWrongInputNameIsNamedWithTheRightOne) {
+  std::string x = Save("x.npy", Find(recorded_, "in0"));
+  for (std::string wrong : {"y", "X", "input"}) {
+    Said said = Ferry({"run", model_, "--input", wrong + "=" + x});
+    EXPECT_EQ(said.status, 3);
+    EXPECT_NE(said.err.find("no input '" + wrong + "'; did you mean 'x'?"), std::string::npos) << said.err;
+  }
+}
+
 }  // namespace
 }  // namespace ferry

@@ -105,6 +105,27 @@ class Tools(Case):
         self.assertEqual([arg.name for arg in ferry.info(written).outputs], ["y"])
         self.assertIn("opset", repr(written))
 
+    def test_export_takes_the_names_of_torch_onnx_export(self):
+        archive = data("torch-models", "simple_net", "model.pt")
+        args = (np.ones((2, 10), np.float32),)
+        written = ferry.export(archive, args, self.path("net.onnx"), input_names=["x"], output_names=["y"], opset_version=13,
+                               dynamic_axes={"x": {0: "n"}, "y": {0: "n"}}, do_constant_folding=True)
+        self.assertEqual(written.opset, 13)
+        self.assertEqual(ferry.info(written).inputs[0].shape, ["n", 10])
+        written = ferry.export(archive, args, self.path("net.onnx"), input_names=["x"], dynamic_axes={"x": [0]})
+        self.assertNotEqual(ferry.info(written).inputs[0].shape[0], 2)
+        with self.assertRaises(ferry.InvalidArgument):
+            ferry.export(archive, args, self.path("net.onnx"), export_params=False)
+
+    def test_export_speaks_of_python(self):
+        archive = data("torch-models", "simple_net", "model.pt")
+        with self.assertRaises(ferry.FerryError) as refused:
+            ferry.export(archive, self.path("net.onnx"), dynamic={"nothing": {0: "n"}})
+        self.assertIn("nothing", str(refused.exception))
+        self.assertNotIn("--", str(refused.exception))
+        warnings = ferry.export(archive, self.path("net.onnx"), np.ones((2, 10), np.float32)).warnings
+        self.assertNotIn("--", " ".join(warnings))
+
 
 def load_tests(loader, tests, pattern):
     """Adds the examples of every module of the package."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from dataclasses import dataclass, field
 from typing import Any, Mapping, Sequence
 
 from . import _ferry
-from ._errors import InvalidArgument, InvalidGraph, NotImplemented
+from ._errors import FerryError, InvalidArgument, InvalidGraph, NotImplemented
 from ._report import columns, count, place_text, size, table
 from ._session import NodeArg, example_model, model_source  # noqa: F401 - for the examples
 
@@ -191,17 +192,28 @@ def convert(model: Model, path: str | os.PathLike[str], *, opset: int) -> Writte
 
 def export(program: Any, path: str | os.PathLike[str], args: Sequence[Any] | None = None, *, opset: int | None = None,
            input_names: Sequence[str] = (), output_names: Sequence[str] = (),
-           dynamic: Mapping[str, Mapping[int, str]] | None = None, mode: str = "") -> WrittenModel:
+           dynamic: Mapping[str, Mapping[int, str]] | None = None, mode: str = "",
+           opset_version: int | None = None,
+           dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None = None,
+           do_constant_folding: bool = True, export_params: bool = True, verbose: bool = False) -> WrittenModel:
     """Writes a PyTorch program as an ONNX model.
 
     `program` is a .pt2 or TorchScript .pt file, a torch.export.ExportedProgram, a torch.jit.ScriptModule, or a live
     torch.nn.Module, which is captured with `args` as its inputs: by torch.export where this PyTorch has it, else by
     torch.jit.trace. A TorchScript program does not say its inputs' types and shapes: `args` tells them too.
     `dynamic` names dimensions that stay open: {"x": {0: "batch"}}. A program that was captured in training mode is
-    refused unless `mode` says what to do: "eval" converts it, "training" keeps it.
+    refused unless `mode` says what to do: "eval" converts it, "training" keeps it. Calls written for torch.onnx.export
+    work: its order of arguments (module, args, path), `opset_version`, `dynamic_axes`; constants are always folded.
 
         ferry.export(net.eval(), "net.onnx", (torch.randn(1, 10),), input_names=["x"], dynamic={"x": {0: "batch"}})
     """
+    if isinstance(args, (str, os.PathLike)) and not isinstance(path, (str, os.PathLike)):
+        path, args = args, path  # torch.onnx.export's order
+    if not export_params:
+        raise InvalidArgument("a model is written with its weights: export_params=False is not possible")
+    opset = opset or opset_version
+    if dynamic_axes:
+        dynamic = {**_open_axes(dynamic_axes, output_names), **(dynamic or {})}
     if mode not in ("", "eval", "training"):
         raise InvalidArgument(f"mode must be 'eval' or 'training', not {mode!r}")
     axes = [(name, int(axis), dimension)
@@ -209,9 +221,32 @@ def export(program: Any, path: str | os.PathLike[str], args: Sequence[Any] | Non
     with tempfile.TemporaryDirectory(prefix="ferry_") as folder:
         source = _archive_of(program, args, folder, input_names, dynamic or {})
         sample = {} if source.endswith(".pt2") else _sample_of(args)
-        said = _ferry.export(source, os.fsdecode(os.fspath(path)), int(opset or _ferry.default_opset),
-                             list(input_names), list(output_names), axes, mode, sample)
-    return WrittenModel(os.fspath(path), said["opset"], said["nodes"], said["warnings"])
+        try:
+            said = _ferry.export(source, os.fsdecode(os.fspath(path)), int(opset or _ferry.default_opset),
+                                 list(input_names), list(output_names), axes, mode, sample)
+        except FerryError as error:
+            raise type(error)(_in_python(str(error), source, folder)) from None
+    return WrittenModel(os.fspath(path), said["opset"], said["nodes"],
+                        [_in_python(warning, source, folder) for warning in said["warnings"]])
+
+
+def _open_axes(dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]],
+               output_names: Sequence[str]) -> dict[str, Mapping[int, str]]:
+    """torch.onnx.export's form, in which axes may lack names and outputs are named too."""
+    return {name: axes if isinstance(axes, Mapping) else {axis: f"{name}_dynamic_axes_{axis + 1}" for axis in axes}
+            for name, axes in dynamic_axes.items() if name not in output_names}
+
+
+def _in_python(text: str, source: str, folder: str) -> str:
+    """A message of the exporter for a caller who wrote Python: his arguments instead of options and our files."""
+    if source.startswith(folder):
+        text = text.replace(source, "the module")
+    text = re.sub(r"--dynamic (\w+):(\d+)=(\w+)", r"dynamic={'\1': {\2: '\3'}}", text)
+    text = re.sub(r"--input (\w+):\S*\], or give recorded inputs with --data FILE\.npz", "args=(…)", text)
+    for option, argument in {"--dynamic NAME:AXIS=DIM": "dynamic={NAME: {AXIS: DIM}}", "--eval": "mode='eval'",
+                             "--training": "mode='training'", "--dynamic": "dynamic", "--input": "args"}.items():
+        text = text.replace(option, argument)
+    return text
 
 
 def _sample_of(args: Sequence[Any] | None) -> dict[str, Any]:

@@ -52,7 +52,8 @@ std::vector<Problem> Check(const std::string& path, bool with_inference) {
     Problem problem;
     problem.rule = "file.unreadable";
     problem.message = error.message();
-    problem.remedy = "export or copy the model again";
+    bool is_foreign = error.message().find("not an ONNX model") != std::string::npos;
+    problem.remedy = is_foreign ? "give the model's .onnx file" : "export or copy the model again";
     return {std::move(problem)};
   }
 }

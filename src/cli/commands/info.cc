@@ -150,7 +150,11 @@ std::string MissingLine(const ModelSummary& summary) {
   std::vector<std::string> missing;
   if (!summary.activation_bytes) missing.push_back("activation peak");
   if (!summary.multiply_adds) missing.push_back("multiply-adds");
-  return Cat(Join(missing, " and "), ": ", Printable(summary.unknown_because, 300));
+  std::string advice;
+  for (const auto& [name, size] : summary.dimensions)
+    if (size == 1) advice += Cat(" --dim ", Printable(name), "=320");
+  return Cat(Join(missing, " and "), ": ", Printable(summary.unknown_because, 300),
+             advice.empty() || !summary.layers.empty() ? "" : Cat("; sizes of 1 may not suit it, try", advice));
 }
 
 std::string ToLines(const Model& model, const ModelSummary& summary) {

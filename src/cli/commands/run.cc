@@ -57,6 +57,7 @@ std::vector<NamedValue> CollectInputs(const Arguments& arguments, const Session&
   std::vector<NamedValue> inputs;
   if (arguments.Has("inputs")) inputs = ReadRecording(arguments.Get("inputs"), session).inputs;
   for (const auto& [name, path] : arguments.Pairs("input")) inputs.emplace_back(name, ReadInput(session, name, path));
+  RequireInputNames(session, inputs);
   return inputs;
 }
 

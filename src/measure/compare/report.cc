@@ -154,6 +154,11 @@ std::string VerdictText(const Comparison& comparison) {
           " tolerance (rtol ", comparison.tolerance.rtol, ", atol ", comparison.tolerance.atol, ")");
   if (outside > 0 && compared > 1)
     text += Cat(" in ", outside, " of ", compared, " samples", given == 0 ? ", none of them recorded" : "");
+  double relative = 0;
+  for (const ComparedOutput& output : comparison.totals) relative = std::max(relative, output.difference.mean_rel);
+  if (comparison.within() && relative > comparison.tolerance.rtol / 2)
+    text += Cat("; answers are so small that atol decides: they differ by ", ShortNumber(relative),
+                " of their size on average, and a smaller --atol would tell");
   return text;
 }
 

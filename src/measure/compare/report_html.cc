@@ -18,7 +18,7 @@ body{margin:0 auto;max-width:64rem;padding:1rem;background:var(--paper);color:va
 font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 h1{font-size:1.3rem;margin:.2rem 0 0;overflow-wrap:anywhere}
 h2{font-size:1.05rem;margin:2rem 0 .5rem}
-p{margin:.4rem 0}
+p,li{margin:.4rem 0;overflow-wrap:anywhere}
 .soft{color:var(--soft)}
 .verdict{border:1px solid var(--line);border-left:.5rem solid var(--good);background:var(--card);border-radius:.4rem;
 padding:.8rem 1rem;margin:1rem 0}
@@ -33,7 +33,7 @@ th{background:var(--card);font-weight:600}
 td.n,th.n{text-align:right}
 .no td,.why{color:var(--bad)}
 code{font:.9em ui-monospace,SFMono-Regular,Menlo,monospace;overflow-wrap:anywhere}
-svg{display:block;width:100%;max-width:44rem;height:auto;background:var(--card);
+svg{display:block;width:100%;max-width:32rem;height:auto;background:var(--card);
 border:1px solid var(--line);border-radius:.4rem}
 svg text{fill:var(--soft);font:11px system-ui,sans-serif}
 svg .bar{fill:var(--bar)}
@@ -88,25 +88,34 @@ class TableWriter {
   std::string reasons_;
 };
 
-std::vector<std::string> Numbers(const ComparedOutput& output) {
+// Decisions are of rows of scores: images and sequences of vectors have none.
+bool HasDecisions(const Comparison& comparison) {
+  return std::any_of(comparison.totals.begin(), comparison.totals.end(), [](const ComparedOutput& output) {
+    return output.agreement && (output.agreement->argmax || output.agreement->top_k);
+  });
+}
+
+std::vector<std::string> Numbers(const ComparedOutput& output, bool decisions) {
   const Difference& d = output.difference;
   std::vector<std::string> cells{ShortNumber(d.max_abs), ShortNumber(d.mean_abs), ShortNumber(d.max_rel),
                                  ShortNumber(d.mean_rel)};
   if (!output.agreement) {
-    cells.insert(cells.end(), 4, "");
+    cells.insert(cells.end(), decisions ? 4 : 2, "");
     return cells;
   }
   const Agreement& a = *output.agreement;
   cells.push_back(a.cosine ? CosineText(*a.cosine) : "");
   cells.push_back(ShortNumber(a.max_ulp));
+  if (!decisions) return cells;
   cells.push_back(AgreementText(a.argmax));
   cells.push_back(AgreementText(a.top_k));
   return cells;
 }
 
 std::vector<std::string> Heads(std::vector<std::string> words, const Comparison& comparison) {
-  for (const char* head : {"max abs", "mean abs", "max rel", "mean rel", "cosine", "max ulp", "argmax"})
-    words.emplace_back(head);
+  for (const char* head : {"max abs", "mean abs", "max rel", "mean rel", "cosine", "max ulp"}) words.emplace_back(head);
+  if (!HasDecisions(comparison)) return words;
+  words.emplace_back("argmax");
   words.push_back(Cat("top ", comparison.k));
   return words;
 }
@@ -127,7 +136,7 @@ void WriteOutputs(std::string& out, const Comparison& comparison) {
   TableWriter table(out, Heads({"output", "type"}, comparison), 2);
   for (const ComparedOutput& output : comparison.totals) {
     std::vector<std::string> cells{output.name, output.type};
-    for (std::string& cell : Numbers(output)) cells.push_back(std::move(cell));
+    for (std::string& cell : Numbers(output, HasDecisions(comparison))) cells.push_back(std::move(cell));
     table.Row(cells, output.difference.within(), output.difference.Explain());
   }
 }
@@ -141,7 +150,7 @@ void WriteSamples(std::string& out, const Comparison& comparison) {
     if (!sample.only_one.empty()) table.Row({name, Name(sample.kind), ""}, false, sample.only_one);
     for (const ComparedOutput& output : sample.outputs) {
       std::vector<std::string> cells{name, Name(sample.kind), output.name};
-      for (std::string& cell : Numbers(output)) cells.push_back(std::move(cell));
+      for (std::string& cell : Numbers(output, HasDecisions(comparison))) cells.push_back(std::move(cell));
       table.Row(cells, output.difference.within(), output.difference.Explain());
     }
   }

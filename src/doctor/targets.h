@@ -6,7 +6,7 @@
 //   missing WHAT                 what becomes of a node that it does not support
 //   functions …                  operators that the standard defines by others are supported through them
 //   slow TYPE WHY                an element type that it takes but does not like
-//   op NAME TYPES…               a supported operator (ml.NAME: of ai.onnx.ml); no types: all
+//   op NAME TYPES…               a supported operator (ml.NAME: of ai.onnx.ml, com.microsoft.NAME); no types: all
 //   part NAME                    an operator that is supported in part
 //   constant NAME INPUT          an input that must be constant
 //   rank NAME LEAST MOST         the ranks its first input may have

@@ -11,6 +11,7 @@
 #include "onnx/upgrade/upgrade.h"
 #include "ops/support/dense.h"
 #include "ops/traits.h"
+#include "passes/expand_composed.h"
 #include "passes/gradient.h"
 #include "passes/inline_functions.h"
 
@@ -106,6 +107,7 @@ Graph PrepareGraph(const Model& model, int threads, Weights weights) {
   copy.graph.value_infos.clear();  // inference finds more
   InlineFunctions(copy);
   ExpandGradients(copy);
+  ExpandComposed(copy);
   std::vector<Tensor*> read;
   PrepareOne(copy.graph, read);
   if (weights == Weights::kAsTheyLie) LeaveAsTheyLie(copy.graph, read);

@@ -1,5 +1,6 @@
 // How far a value is from the one it should be: numpy's allclose rule, |actual - expected| <= atol + rtol * |expected|,
-// for floats; equality for integers, bools and strings (integers may be off by an atol of 1 or more). NaN equals NaN, an infinity equals itself.
+// for floats; equality for integers, bools and strings (integers may be off by an atol of 1 or more). NaN equals NaN,
+// an infinity equals itself.
 #pragma once
 
 #include <cstdint>

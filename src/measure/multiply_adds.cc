@@ -69,10 +69,32 @@ std::optional<double> OfAttention(const Node&, Facts inputs, Facts outputs) {
   return keys * (Product(*query) + Product(*result));
 }
 
-constexpr struct {
+// A times a matrix of N rows.
+std::optional<double> OfMatMulNBits(const Node& node, Facts inputs, Facts) {
+  auto a = DimsOf(inputs, 0);
+  if (!a) return std::nullopt;
+  return Product(*a) * static_cast<double>(node.Int("N", 0));
+}
+
+// As far as the cache reaches.
+std::optional<double> OfCachedAttention(const Node&, Facts, Facts outputs) {
+  auto result = DimsOf(outputs, 0), present = DimsOf(outputs, 1);
+  if (!result || !present || present->size() != 4) return std::nullopt;
+  return 2 * (*present)[2] * Product(*result);
+}
+
+struct CountingRule {
   std::string_view name;
   std::optional<double> (*rule)(const Node&, Facts, Facts);
-} kRules[] = {
+};
+
+constexpr CountingRule kMicrosoftRules[] = {
+    {"MatMulNBits", OfMatMulNBits},
+    {"MatMulBnb4", OfMatMulNBits},
+    {"GroupQueryAttention", OfCachedAttention},
+};
+
+constexpr CountingRule kRules[] = {
     {"MatMul", OfMatMul},
     {"MatMulInteger", OfMatMul},
     {"QLinearMatMul", OfMatMul},
@@ -91,8 +113,10 @@ constexpr struct {
 }  // namespace
 
 std::optional<double> MultiplyAdds(const Node& node, Facts inputs, Facts outputs) {
-  if (!CanonicalDomain(node.domain).empty()) return 0;
-  for (const auto& [name, rule] : kRules)
+  std::span<const CountingRule> rules;
+  if (CanonicalDomain(node.domain).empty()) rules = kRules;
+  if (node.domain == "com.microsoft") rules = kMicrosoftRules;
+  for (const auto& [name, rule] : rules)
     if (node.op_type == name) return rule(node, inputs, outputs);
   return 0;
 }

@@ -22,14 +22,26 @@ TEST(Schema, FindsTheVersionInForce) {
 TEST(Schema, KnowsEveryOperator) {
   std::set<std::pair<std::string_view, std::string_view>> operators;
   for (const Schema& schema : AllSchemas()) operators.emplace(schema.domain(), schema.name());
-  EXPECT_EQ(AllSchemas().size(), 659u);
-  EXPECT_EQ(operators.size(), 227u);
+  EXPECT_EQ(AllSchemas().size(), 659u + 123u);
+  EXPECT_EQ(operators.size(), 227u + 123u);
   EXPECT_EQ(NewestOpset(""), 28);
   EXPECT_EQ(NewestOpset("ai.onnx"), 28);
   EXPECT_EQ(NewestOpset("ai.onnx.ml"), 5);
   EXPECT_EQ(NewestOpset("ai.onnx.preview"), 1);
   EXPECT_EQ(NewestOpset("ai.onnx.preview.training"), 1);
+  EXPECT_EQ(NewestOpset("com.microsoft"), 1);
   EXPECT_EQ(NewestOpset("com.example"), 0);
+}
+
+TEST(Schema, KnowsTheContributedOperators) {
+  const Schema* schema = FindSchema("com.microsoft", "MatMulNBits", 1);
+  ASSERT_NE(schema, nullptr);
+  EXPECT_EQ(schema->min_inputs, 3);
+  EXPECT_EQ(schema->max_inputs, 6);
+  EXPECT_TRUE(schema->FindAttribute("block_size")->required);
+  EXPECT_EQ(schema->FindAttribute("bits")->DefaultInt(), 4);
+  EXPECT_EQ(FindSchema("", "MatMulNBits", 28), nullptr);
+  EXPECT_EQ(FindSchema("com.microsoft", "Relu", 1), nullptr);
 }
 
 // Every schema's records lie inside the tables and agree with each other.

@@ -94,10 +94,26 @@ void UpgradeDropout(NodeRewrite& r) {
   }
 }
 
+// Before opset 9 it was an experiment with attributes of its own, which ONNX Runtime still reads.
+void UpgradeMeanVarianceNormalization(NodeRewrite& r) {
+  Require(r.node.HasInput(0), "needs an input");
+  bool across = r.node.Int("across_channels", 0) == 1, divides = r.node.Int("normalize_variance", 1) == 1;
+  r.node.Remove("across_channels");
+  r.node.Remove("normalize_variance");
+  std::vector<int64_t> axes = r.node.Ints("axes");
+  if (axes.empty()) axes = across ? std::vector<int64_t>{0, 1, 2, 3} : std::vector<int64_t>{0, 2, 3};
+  r.node.Set("axes", axes);
+  if (divides) return;
+  r.node.Remove("axes");
+  r.node.op_type = "Sub";
+  r.SetInput(1, r.Before("ReduceMean", {r.node.inputs[0], r.Ints(axes, "axes")}, "mean"));
+}
+
 constexpr UpgradeRule kRules[] = {
     {"BatchNormalization", 14, UpgradeBatchNormalization},
     {"GroupNormalization", 21, UpgradeGroupNormalization},
     {"Dropout", 12, UpgradeDropout},
+    {"MeanVarianceNormalization", 9, UpgradeMeanVarianceNormalization},
 };
 
 }  // namespace

@@ -11,8 +11,8 @@ static void ComposeFusedConv(Composer& c) {
   std::string name = c.node().String("activation", "");
   std::vector<float> numbers = c.node().Floats("activation_params");
   size_t needed = name == "LeakyRelu" ? 1 : name == "Clip" || name == "HardSigmoid" ? 2 : 0;
-  Require(numbers.size() == needed || needed == 0, "attribute 'activation_params' must have ", needed,
-          " numbers for ", Printable(name), ", has ", numbers.size());
+  Require(numbers.size() == needed || needed == 0, "attribute 'activation_params' must have ", needed, " numbers for ",
+          Printable(name), ", has ", numbers.size());
   numbers.resize(2);
   c.Out(0, ComposeActivation(c, y, name, numbers[0], numbers[1], 0));
 }

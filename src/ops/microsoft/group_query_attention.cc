@@ -1,6 +1,6 @@
-// Attention with a cache of keys and values for a decoder: new rows are turned by their positions, appended to what each
-// sequence has in the cache, and looked at from the newest queries back. The cache may hold bytes or nibbles (a scale for
-// all, or one for each channel of each head), and it may be a window that drops its oldest rows.
+// Attention with a cache of keys and values for a decoder: new rows are turned by their positions, appended to what
+// each sequence has in the cache, and looked at from the newest queries back. The cache may hold bytes or nibbles (a
+// scale for all, or one for each channel of each head), and it may be a window that drops its oldest rows.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -83,6 +83,10 @@ struct CacheForm {
 
   void Load(const std::byte* from, int64_t size, const float* scales, float* to) const {
     auto* bytes = reinterpret_cast<const uint8_t*>(from);
+    if (bits == 0 && type == DType::kFloat) {
+      std::memcpy(to, from, static_cast<size_t>(size) * sizeof(float));
+      return;
+    }
     if (bits == 0) return WidenRun(type, from, to, size);
     for (int64_t i = 0; i < size; ++i) {
       int number = bits == 8 ? static_cast<int8_t>(bytes[i]) : (bytes[i / 2] >> (i % 2 * 4) & 15) - 8;
@@ -114,7 +118,8 @@ class GroupQueryAttention {
         is_sliding_(node_.Int("sliding_window_cache", 0) == 1) {
     Require(!context.Has(kQueryNorm) && !context.Has(kKeyNorm),
             "q_norm_weight and k_norm_weight are not supported here, nor by ONNX Runtime on a CPU");
-    Require(window_ >= -1 && (is_causal_ || window_ == -1), "local_window_size must be -1 or more, and -1 unless causal");
+    Require(window_ >= -1 && (is_causal_ || window_ == -1),
+            "local_window_size must be -1 or more, and -1 unless causal");
     ReadCaches();
     ReadLengths();
     ReadBias();
@@ -237,8 +242,8 @@ class GroupQueryAttention {
     int64_t count = form_.per_channel ? kv_heads_ * rows_.size : 1;
     for (size_t i : {kKeyScale, kValueScale}) {
       const Tensor& scale = context_.Input(i);
-      Require(scale.size() == count && scale.dtype() == DType::kFloat, "a scale of ", count,
-              " floats is needed, is ", scale.dtype(), scale.shape());
+      Require(scale.size() == count && scale.dtype() == DType::kFloat, "a scale of ", count, " floats is needed, is ",
+              scale.dtype(), scale.shape());
     }
     k_scales_ = context_.Input(kKeyScale).Data<float>();
     v_scales_ = context_.Input(kValueScale).Data<float>();
@@ -365,17 +370,22 @@ void InferGroupQueryAttention(InferContext& context) {
   if (context.output_count() > 3) context.SetOutput(3, type);
   if (!query || query->size() != 3) return;
   Dim width = (*query)[2];
-  if (!context.Has(1) && width.known()) width = *width.value / (heads + 2 * kv_heads) * heads;
-  else if (!context.Has(1)) width = Dim();
+  if (!context.Has(1) && width.known())
+    width = *width.value / (heads + 2 * kv_heads) * heads;
+  else if (!context.Has(1))
+    width = Dim();
   context.SetOutput(0, type, {(*query)[0], (*query)[1], width});
   Dim size = width.known() ? Dim(form.Width(*width.value / heads)) : Dim();
   Dim total = KnownScalar(context, kTotal), room;
   const SymbolicShape* past = context.InputShape(kPastKey);
   bool has_past = past && past->size() == 4;
   if (has_past) size = (*past)[3];
-  if (has_past && node.Int("sliding_window_cache", 0) == 1) room = (*past)[2];
-  else if (total.known() && !context.Has(kPastKey)) room = total;
-  else if (total.known() && has_past && (*past)[2].known()) room = std::max(*total.value, *(*past)[2].value);
+  if (has_past && node.Int("sliding_window_cache", 0) == 1)
+    room = (*past)[2];
+  else if (total.known() && !context.Has(kPastKey))
+    room = total;
+  else if (total.known() && has_past && (*past)[2].known())
+    room = std::max(*total.value, *(*past)[2].value);
   for (size_t i = 1; i < 3; ++i) context.SetOutput(i, form.type, {(*query)[0], Dim(kv_heads), room, size});
   if (context.output_count() > 3) context.SetOutput(3, type, {(*query)[0], Dim(heads), (*query)[1], total});
 }

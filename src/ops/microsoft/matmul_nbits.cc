@@ -1,5 +1,5 @@
-// A times a matrix of 2, 4 or 8 bits in blocks along its depth. accuracy_level is a hint of what may be lost; nothing is
-// lost here.
+// A times a matrix of 2, 4 or 8 bits in blocks along its depth. accuracy_level is a hint of what may be lost; nothing
+// is lost here.
 #include "ops/operator.h"
 #include "ops/support/bit_matrix.h"
 #include "ops/support/widen.h"

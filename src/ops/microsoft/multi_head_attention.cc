@@ -7,8 +7,8 @@ static void ComposeMultiHeadAttention(Composer& c) {
           "queries, keys and values packed into one input are not supported here, nor by ONNX Runtime on a CPU");
   if (c.In(8) && c.In(6)) {
     Require(c.node().Int("unidirectional", 0) == 0 || c.In(0).size(1) == 1, "one query at a time is needed");
-    return ComposeDecoder(c, {c.In(0), c.In(1), c.In(2), c.In(4), c.In(5), c.In(6), c.In(7), c.In(8), c.In(9),
-                              c.In(3)});
+    return ComposeDecoder(c,
+                          {c.In(0), c.In(1), c.In(2), c.In(4), c.In(5), c.In(6), c.In(7), c.In(8), c.In(9), c.In(3)});
   }
   ComposedAttention attention;
   attention.heads = HeadsAttribute(c.node());

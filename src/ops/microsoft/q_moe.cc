@@ -31,10 +31,10 @@ struct QuantizedLayer {
     matrix.block = block > 0 ? block : depth;
     matrix.blocks = (depth + matrix.block - 1) / std::max<int64_t>(1, matrix.block);
     matrix.row_bytes = (depth * matrix.bits + 7) / 8;
-    Require(depth > 0 && weights.dtype() == DType::kUInt8 &&
-                weights.shape() == (Shape{experts, rows, matrix.row_bytes}),
-            "the weights of a layer must have shape [", experts, ", ", rows, ", ", matrix.row_bytes, "], have ",
-            weights.shape());
+    Require(
+        depth > 0 && weights.dtype() == DType::kUInt8 && weights.shape() == (Shape{experts, rows, matrix.row_bytes}),
+        "the weights of a layer must have shape [", experts, ", ", rows, ", ", matrix.row_bytes, "], have ",
+        weights.shape());
     Require(scales.dtype() == DType::kFloat && scales.size() == experts * rows * matrix.blocks,
             "the scales of a layer must have ", experts * rows * matrix.blocks, " numbers, have shape ",
             scales.shape());
@@ -44,8 +44,8 @@ struct QuantizedLayer {
       matrix.zero_row_bytes =
           matrix.zeros_across_rows ? (rows * matrix.bits + 7) / 8 : (matrix.blocks * matrix.bits + 7) / 8;
       int64_t count = experts * matrix.zero_row_bytes * (matrix.zeros_across_rows ? 1 : rows);
-      Require(given->dtype() == DType::kUInt8 && given->size() == count, "the zero points of a layer must have ",
-              count, " bytes, have shape ", given->shape());
+      Require(given->dtype() == DType::kUInt8 && given->size() == count, "the zero points of a layer must have ", count,
+              " bytes, have shape ", given->shape());
       zeros = *given;
     }
     if (const Tensor* given = context.OptionalInput(input + 2)) {
@@ -60,7 +60,8 @@ struct QuantizedLayer {
     mine.data = weights.Data<uint8_t>() + expert * matrix.rows * matrix.row_bytes;
     mine.scales = scales.Data<float>() + expert * matrix.rows * matrix.blocks;
     if (zeros.defined())
-      mine.zeros = zeros.Data<uint8_t>() + expert * matrix.zero_row_bytes * (matrix.zeros_across_rows ? 1 : matrix.rows);
+      mine.zeros =
+          zeros.Data<uint8_t>() + expert * matrix.zero_row_bytes * (matrix.zeros_across_rows ? 1 : matrix.rows);
     MultiplyByRows(context, x, count, mine, bias.defined() ? bias.Data<float>() + expert * matrix.rows : nullptr, y);
   }
 };

@@ -19,9 +19,9 @@ class BlockLayouts {
  public:
   BlockLayouts(const Tensor& rows, const Tensor& columns, int64_t block) : block_(block) {
     Require(block > 0 && block < (1 << 20), "sparse_block_size must be positive, is ", block);
-    Require(rows.rank() == 2 && columns.rank() == 2 && rows.dim(0) > 0 && rows.dim(0) == columns.dim(0) &&
-                rows.dim(1) >= 2,
-            "block_row_indices ", rows.shape(), " and block_col_indices ", columns.shape(), " do not go together");
+    Require(
+        rows.rank() == 2 && columns.rank() == 2 && rows.dim(0) > 0 && rows.dim(0) == columns.dim(0) && rows.dim(1) >= 2,
+        "block_row_indices ", rows.shape(), " and block_col_indices ", columns.shape(), " do not go together");
     layouts_ = rows.dim(0);
     blocks_ = rows.dim(1) - 1;
     columns_ = columns.dim(1);
@@ -164,7 +164,8 @@ void InferSparseAttention(InferContext& context) {
     if (!context.Has(1)) shape[2] = shape[2].known() ? Dim(*shape[2].value / all * heads) : Dim();
     context.SetOutput(0, type, std::move(shape));
   }
-  for (size_t i = 1; i < 3 && i < context.output_count(); ++i) context.SetOutput(i, context.InputType(kPastKey + i - 1));
+  for (size_t i = 1; i < 3 && i < context.output_count(); ++i)
+    context.SetOutput(i, context.InputType(kPastKey + i - 1));
 }
 
 }  // namespace

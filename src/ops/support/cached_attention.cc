@@ -134,8 +134,7 @@ HeadRowsInput::HeadRowsInput(const OpContext& context, int64_t heads, int64_t kv
   bool is_packed = !context.Has(1) && !context.Has(2);
   Require(is_packed || (context.Has(1) && context.Has(2)), "key and value must be given together");
   int64_t cut = is_packed ? heads + 2 * kv_heads : heads;
-  Require(query.dim(2) > 0 && query.dim(2) % cut == 0, "rows of ", query.dim(2), " cannot be cut into ", cut,
-          " heads");
+  Require(query.dim(2) > 0 && query.dim(2) % cut == 0, "rows of ", query.dim(2), " cannot be cut into ", cut, " heads");
   size = query.dim(2) / cut;
   if (!is_packed) {
     const Tensor &key = context.Input(1), &value = context.Input(2);

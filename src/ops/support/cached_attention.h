@@ -22,10 +22,10 @@ struct CachedAttention {
   int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, size = 0;
   int64_t room = 0;  // rows of each head of the cache
   float scale = 1, softcap = 0;
-  const float* q = nullptr;                         // [batch, queries, …], rows `q_row` apart, heads side by side
+  const float* q = nullptr;  // [batch, queries, …], rows `q_row` apart, heads side by side
   int64_t q_row = 0;
-  const float *keys = nullptr, *values = nullptr;   // [batch, kv_heads, room, size]
-  const float* sinks = nullptr;                     // one for each head: takes part in the softmax, has no value
+  const float *keys = nullptr, *values = nullptr;  // [batch, kv_heads, room, size]
+  const float* sinks = nullptr;                    // one for each head: takes part in the softmax, has no value
   FunctionRef<VisibleKeys(int64_t image, int64_t head, int64_t query)> visible;
   float* y = nullptr;  // [batch, queries, heads · size]
 

@@ -69,7 +69,7 @@ class Composer {
  protected:
   virtual Terms Perform(const Node& call, const Terms& inputs) = 0;  // call's names are made already
   virtual Term Hold(Tensor tensor) = 0;
-  std::string FreshName() { return std::string(1, '\1') + std::to_string(++made_); }
+  virtual std::string FreshName() { return Cat("term ", ++made_); }
 
   const Node& node_;
   Terms inputs_, outputs_;

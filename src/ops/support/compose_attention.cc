@@ -44,8 +44,7 @@ AttentionTerms ComposeAttention(Composer& c, const ComposedAttention& a, size_t 
   if (a.is_causal && !(queries.known() && *queries.value == 1)) attributes.emplace_back("is_causal", int64_t{1});
   if (wanted > 3) attributes.emplace_back("qk_matmul_output_mode", int64_t{2});
   std::vector<Term> results = c.CallMany(
-      "Attention",
-      {q, c.Widen(a.k), c.Widen(a.v), c.Widen(a.mask), c.Widen(a.past_key), c.Widen(a.past_value)}, wanted,
+      "Attention", {q, c.Widen(a.k), c.Widen(a.v), c.Widen(a.mask), c.Widen(a.past_key), c.Widen(a.past_value)}, wanted,
       std::move(attributes));
   results.resize(4);
   for (Term& result : results)

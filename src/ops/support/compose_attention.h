@@ -15,9 +15,9 @@ struct ComposedAttention {
 };
 
 struct AttentionTerms {
-  Term y;                 // [batch, queries, heads · size]
-  Term key, value;        // with the past in front
-  Term scores;            // before the softmax
+  Term y;           // [batch, queries, heads · size]
+  Term key, value;  // with the past in front
+  Term scores;      // before the softmax
 };
 
 // `wanted`: how many of the terms are needed, in their order.
@@ -34,8 +34,8 @@ Term AddBiasPart(Composer& c, const Term& rows, const Term& bias, int64_t begin)
 
 // Attention and QAttention: projected rows cut into three and attended to. Inputs by number of the node.
 struct ProjectedAttention {
-  Term rows;                // [batch, length, q + k + v]
-  Term mask, past, bias;    // past: [2, batch, heads, length, size]
+  Term rows;              // [batch, length, q + k + v]
+  Term mask, past, bias;  // past: [2, batch, heads, length, size]
 };
 void ComposeProjected(Composer& c, const ProjectedAttention& projected);
 

@@ -8,7 +8,7 @@ namespace ferry {
 // A scale or zero point of one element, whatever its rank, as a scalar.
 inline Term ScalarOf(Composer& c, const Term& term) {
   return term && term.rank() == 1 && term.shape()[0].known() && *term.shape()[0].value == 1 ? c.Reshape(term, {})
-                                                                                          : term;
+                                                                                            : term;
 }
 
 inline Term Real(Composer& c, const Term& x, const Term& scale, const Term& zero_point) {

@@ -38,9 +38,8 @@ std::vector<int64_t> MixtureOfExperts::Largest(const float* logits) const {
   std::iota(order.begin(), order.end(), 0);
   // Of equal ones the last comes first, as ONNX Runtime has it. NaN counts as the smallest.
   auto key = [&](int64_t i) { return logits[i] == logits[i] ? logits[i] : -HUGE_VALF; };
-  std::partial_sort(order.begin(), order.begin() + chosen, order.end(), [&](int64_t a, int64_t b) {
-    return key(a) != key(b) ? key(a) > key(b) : a > b;
-  });
+  std::partial_sort(order.begin(), order.begin() + chosen, order.end(),
+                    [&](int64_t a, int64_t b) { return key(a) != key(b) ? key(a) > key(b) : a > b; });
   order.resize(static_cast<size_t>(chosen));
   return order;
 }

@@ -16,7 +16,7 @@ struct ExpertChoice {
 
 struct MixtureOfExperts {
   int64_t tokens = 0, hidden = 0, inner = 0, experts = 0, chosen = 0;
-  const float* input = nullptr;  // [tokens, hidden]
+  const float* input = nullptr;      // [tokens, hidden]
   std::vector<ExpertChoice> routes;  // [tokens, chosen]
   // y = x · layer(expert)ᵀ + bias for `count` rows.
   using Layer = std::function<void(int64_t expert, const float* x, int64_t count, float* y)>;

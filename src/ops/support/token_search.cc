@@ -1,0 +1,197 @@
+#include "ops/support/token_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "ops/support/scalar.h"
+#include "ops/support/widen.h"
+
+namespace ferry {
+namespace {
+
+constexpr int64_t kLongest = 4096;
+constexpr float kLowest = std::numeric_limits<float>::lowest();
+
+// [2, beams, heads, length, size] with beams in another order.
+Tensor PickBeams(const Tensor& past, std::span<const int64_t> from) {
+  Shape shape = past.shape();
+  shape[1] = static_cast<int64_t>(from.size());
+  Tensor picked(past.dtype(), shape);
+  size_t row = past.dim(1) > 0 ? past.bytes() / static_cast<size_t>(2 * past.dim(1)) : 0;
+  for (size_t half = 0; half < 2; ++half)
+    for (size_t i = 0; i < from.size() && row > 0; ++i)
+      std::copy_n(past.raw() + (half * static_cast<size_t>(past.dim(1)) + static_cast<size_t>(from[i])) * row, row,
+                  picked.mutable_raw() + (half * from.size() + i) * row);
+  return picked;
+}
+
+Tensor Table(const std::vector<std::vector<int32_t>>& rows) {
+  std::vector<int32_t> all;
+  for (const auto& row : rows) all.insert(all.end(), row.begin(), row.end());
+  return Tensor::FromVector(all, Shape{static_cast<int64_t>(rows.size()), static_cast<int64_t>(rows[0].size())});
+}
+
+}  // namespace
+
+double NumberInput(const OpContext& context, int place, const char* what, double otherwise) {
+  if (place < 0 || !context.Has(static_cast<size_t>(place))) return otherwise;
+  const Tensor& tensor = context.Input(static_cast<size_t>(place));
+  return IsFloating(tensor.dtype()) ? ScalarFloat(tensor, what) : static_cast<double>(ScalarInt(tensor, what));
+}
+
+TokenSearch::TokenSearch(OpContext& context, const Places& places, int64_t beams) : context_(context), beams_(beams) {
+  const Node& node = context.node();
+  const Tensor& ids = context.Input(0);
+  Require(node.Int("model_type", 0) == 0 && !node.Has("encoder"),
+          "only decoders of model_type 0 (GPT) are supported, not ", node.Int("model_type", 0));
+  Require(ids.rank() == 2 && ids.dtype() == DType::kInt32 && ids.size() > 0, "input_ids must be a matrix of int32, is ",
+          ids.dtype(), ids.shape());
+  Require(beams >= 1 && beams <= 128, "num_beams must be 1 to 128, is ", beams);
+  batch = ids.dim(0);
+  length = ids.dim(1);
+  auto limit = NumberInput(context, 1, "max_length", kLongest);
+  Require(limit > static_cast<double>(length) && limit <= kLongest, "max_length must be above the ", length,
+          " tokens there are and at most ", kLongest, ", is ", limit);
+  max_length = static_cast<int64_t>(limit);
+  min_length = static_cast<int64_t>(NumberInput(context, places.min_length, "min_length", 0));
+  repetition_penalty = static_cast<float>(NumberInput(context, places.repetition_penalty, "repetition_penalty", 1));
+  Require(repetition_penalty > 0, "repetition_penalty must be positive, is ", repetition_penalty);
+  eos = node.Int("eos_token_id", -1);
+  pad = node.Int("pad_token_id", 0);
+  Require(pad >= std::numeric_limits<int32_t>::min() && pad <= std::numeric_limits<int32_t>::max(),
+          "pad_token_id is no token: ", pad);
+  no_repeat = node.Int("no_repeat_ngram_size", 0);
+  for (int64_t b = 0; b < batch * beams; ++b) {
+    const int32_t* row = ids.Data<int32_t>() + b / beams * length;
+    sequences.emplace_back(row, row + length);
+  }
+  FirstInputs(places);
+}
+
+std::vector<int32_t> TokenSearch::MaskInput(int place, int64_t count) const {
+  if (place < 0 || !context_.Has(static_cast<size_t>(place))) return {};
+  const Tensor& mask = context_.Input(static_cast<size_t>(place));
+  Require(mask.dtype() == DType::kInt32 && (count == 0 || mask.size() == count), "a mask of ", count,
+          " int32 is needed, is ", mask.dtype(), mask.shape());
+  std::span<const int32_t> values = mask.Span<int32_t>();
+  return {values.begin(), values.end()};
+}
+
+void TokenSearch::FirstInputs(const Places& places) {
+  std::vector<int32_t> given = MaskInput(places.attention_mask, batch * length);
+  vocab_mask_ = MaskInput(places.vocab_mask, 0);
+  prefix_vocab_mask_ = MaskInput(places.prefix_vocab_mask, 0);
+  std::vector<std::vector<int32_t>> positions;
+  for (size_t b = 0; b < sequences.size(); ++b) {
+    std::vector<int32_t> mask, places_of;
+    int32_t position = 0;
+    for (size_t i = 0; i < sequences[b].size(); ++i) {
+      bool is_pad = sequences[b][i] == pad;
+      size_t image = b / static_cast<size_t>(beams_);
+      mask.push_back(given.empty() ? (is_pad ? 0 : 1) : given[image * static_cast<size_t>(length) + i]);
+      places_of.push_back(is_pad ? 0 : position++);
+    }
+    positions_.push_back(position);
+    masks_.push_back(std::move(mask));
+    positions.push_back(std::move(places_of));
+  }
+  const std::shared_ptr<Graph>& decoder = context_.node().Subgraph("decoder");
+  Require(decoder->inputs.size() >= 4 && decoder->outputs.size() == decoder->inputs.size() - 2,
+          "the decoder must take input_ids, position_ids, attention_mask and pasts, and give logits and presents");
+  inputs_ = {Table(sequences), Table(positions), Table(masks_)};
+  for (size_t i = 3; i < decoder->inputs.size(); ++i) {
+    const Type& type = decoder->inputs[i].type;
+    Require(type.shape && type.shape->size() == 5 && (*type.shape)[2].known() && (*type.shape)[4].known() &&
+                *(*type.shape)[2].value > 0 && *(*type.shape)[4].value > 0 && IsFloating(type.dtype),
+            "the decoder must say the heads and their size of '", Printable(decoder->inputs[i].name), "'");
+    inputs_.emplace_back(
+        Tensor(type.dtype, Shape{2, batch * beams_, *(*type.shape)[2].value, 0, *(*type.shape)[4].value}));
+  }
+}
+
+void TokenSearch::NextInputs(std::span<const int64_t> from) {
+  std::vector<std::vector<int32_t>> tokens, positions, masks;
+  for (size_t b = 0; b < sequences.size(); ++b) {
+    tokens.push_back({sequences[b].back()});
+    positions.push_back({static_cast<int32_t>(positions_[b]++)});
+    masks_[b].push_back(1);
+  }
+  inputs_[0] = Table(tokens);
+  inputs_[1] = Table(positions);
+  inputs_[2] = Table(masks_);
+  if (beams_ == 1) return;
+  for (size_t i = 3; i < inputs_.size(); ++i) inputs_[i] = PickBeams(inputs_[i].tensor(), from);
+}
+
+std::vector<float> TokenSearch::NextLogits(std::span<const int64_t> from) {
+  context_.CheckCancelled();
+  if (runs_ > 0) NextInputs(from);
+  bool first = runs_++ == 0 && context_.node().Has("init_decoder");
+  std::vector<Value> outputs = context_.subgraph(first ? "init_decoder" : "decoder").Run(inputs_);
+  Require(outputs.size() + 2 == inputs_.size() && outputs[0].is_tensor(), "the decoder gave ", outputs.size(),
+          " outputs, ", inputs_.size() - 2, " are needed");
+  for (size_t i = 1; i < outputs.size(); ++i) {
+    Require(outputs[i].is_tensor() && outputs[i].tensor().rank() == 5 && outputs[i].tensor().dim(0) == 2 &&
+                outputs[i].tensor().dim(1) == batch * beams_,
+            "the decoder's memory must have shape [2, ", batch * beams_, ", heads, length, size]");
+    inputs_[i + 2] = outputs[i];
+  }
+  Tensor logits = WidenToFloat(outputs[0].tensor());
+  Require(logits.dtype() == DType::kFloat && logits.rank() == 3 && logits.dim(0) == batch * beams_ &&
+              logits.dim(1) > 0 && logits.dim(2) > 0,
+          "the decoder's logits must have shape [", batch * beams_, ", length, words], have ", logits.shape());
+  int64_t width = logits.dim(2), asked = context_.node().Int("vocab_size", -1);
+  Require(asked <= width, "vocab_size is ", asked, ", the decoder has ", width, " words");
+  Require(words == 0 || words == (asked > 0 ? asked : width), "the decoder changes its number of words");
+  words = asked > 0 ? asked : width;
+  Require(vocab_mask_.empty() || static_cast<int64_t>(vocab_mask_.size()) == words, "vocab_mask must have ", words,
+          " numbers, has ", vocab_mask_.size());
+  Require(prefix_vocab_mask_.empty() || static_cast<int64_t>(prefix_vocab_mask_.size()) == batch * words,
+          "prefix_vocab_mask must have ", batch * words, " numbers, has ", prefix_vocab_mask_.size());
+  std::vector<float> last;
+  for (int64_t b = 0; b < batch * beams_; ++b) {
+    const float* row = logits.Data<float>() + ((b + 1) * logits.dim(1) - 1) * width;
+    last.insert(last.end(), row, row + words);
+  }
+  return last;
+}
+
+void TokenSearch::Adjust(std::vector<float>& scores, int64_t step) const {
+  auto is_word = [&](int32_t token) { return token >= 0 && token < words; };
+  for (size_t b = 0; b < sequences.size(); ++b) {
+    const std::vector<int32_t>& sequence = sequences[b];
+    float* row = scores.data() + static_cast<int64_t>(b) * words;
+    if (repetition_penalty != 1)
+      for (int32_t token : std::set<int32_t>(sequence.begin(), sequence.end()))
+        if (is_word(token))
+          row[token] = row[token] < 0 ? row[token] * repetition_penalty : row[token] / repetition_penalty;
+    auto count = static_cast<int64_t>(sequence.size());
+    if (no_repeat > 0 && no_repeat <= count)
+      for (int64_t i = 0; i + no_repeat <= count; ++i) {
+        int32_t token = sequence[static_cast<size_t>(i + no_repeat - 1)];
+        if (is_word(token) &&
+            std::equal(sequence.begin() + i, sequence.begin() + i + no_repeat - 1, sequence.end() - (no_repeat - 1)))
+          row[token] = kLowest;
+      }
+    const int32_t* prefix =
+        prefix_vocab_mask_.empty() ? nullptr : prefix_vocab_mask_.data() + static_cast<int64_t>(b) / beams_ * words;
+    for (int64_t word = 0; word < words; ++word) {
+      if (!vocab_mask_.empty() && vocab_mask_[static_cast<size_t>(word)] == 0) row[word] = kLowest;
+      if (prefix && step == 0 && prefix[word] == 0) row[word] = kLowest;
+    }
+    if (count < min_length && eos >= 0 && eos < words) row[eos] = kLowest;
+  }
+}
+
+void InferTokenSearch(InferContext& context) {
+  const Graph& decoder = *context.node().Subgraph("decoder");
+  std::vector<ValueFacts> inputs;
+  for (const ValueInfo& input : decoder.inputs) inputs.push_back({.type = input.type});
+  context.InferSubgraph("decoder", inputs);
+  if (context.node().Has("init_decoder")) context.InferSubgraph("init_decoder", inputs);
+  context.SetOutput(0, DType::kInt32);
+  for (size_t i = 1; i < context.output_count(); ++i) context.SetOutput(i, DType::kFloat);
+}
+
+}  // namespace ferry

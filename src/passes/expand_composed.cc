@@ -1,0 +1,165 @@
+#include "passes/expand_composed.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "graph/names.h"
+#include "onnx/schema.h"
+#include "ops/infer_graph.h"
+#include "ops/support/compose.h"
+
+namespace ferry {
+namespace {
+
+bool IsComposed(const Node& node) { return FindComposition(node.domain, node.op_type) != nullptr; }
+
+bool HasComposed(const Graph& graph) {
+  bool found = false;
+  ForEachGraph(graph, [&](const Graph& inner) {
+    found = found || std::any_of(inner.nodes.begin(), inner.nodes.end(), IsComposed);
+  });
+  return found;
+}
+
+bool HasRightArity(const Node& node) {
+  const Schema* schema = FindSchema(node.domain, node.op_type, NewestOpset(node.domain));
+  return !schema || (node.inputs.size() >= schema->min_inputs && node.inputs.size() <= schema->max_inputs &&
+                     node.outputs.size() >= schema->min_outputs && node.outputs.size() <= schema->max_outputs);
+}
+
+class GraphComposer final : public Composer {
+ public:
+  GraphComposer(const Node& node, Terms inputs, NameMaker& names) : Composer(node, std::move(inputs)), names_(names) {}
+
+  std::vector<Node> nodes;
+  std::vector<StoredTensor> constants;
+
+  // Gives the node's outputs the names that they had. False when one was not made.
+  bool NameOutputs() {
+    std::unordered_map<std::string, std::string> renamed;
+    std::unordered_set<std::string> made;
+    for (const Node& node : nodes) made.insert(node.outputs.begin(), node.outputs.end());
+    std::vector<Node> copies;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (!Wants(i)) continue;
+      const std::string& inner = outputs_[i].name;
+      if (inner.empty()) return false;
+      if (made.count(inner) && renamed.emplace(inner, node_.outputs[i]).second) continue;
+      Node copy;  // an input or a constant handed through, or one value under two names
+      copy.op_type = "Identity";
+      copy.inputs = {inner};
+      copy.outputs = {node_.outputs[i]};
+      copies.push_back(std::move(copy));
+    }
+    for (Node& copy : copies) nodes.push_back(std::move(copy));
+    auto rename = [&](std::string& name) {
+      if (auto it = renamed.find(name); it != renamed.end()) name = it->second;
+    };
+    for (Node& node : nodes) {
+      std::for_each(node.inputs.begin(), node.inputs.end(), rename);
+      std::for_each(node.outputs.begin(), node.outputs.end(), rename);
+    }
+    return true;
+  }
+
+ private:
+  std::string FreshName() override {
+    return names_.Make(Cat(node_.name.empty() ? node_.op_type : node_.name, "/", ++made_));
+  }
+  Term Hold(Tensor tensor) override {
+    constants.push_back(MakeStored(FreshName(), tensor));
+    return {constants.back().name, FactsOf(tensor)};
+  }
+  Terms Perform(const Node& call, const Terms& inputs) override {
+    std::vector<ValueFacts> facts = InferNode(call, [&](const std::string& name) -> const ValueFacts* {
+      for (const Term& input : inputs)
+        if (input.name == name) return &input.facts;
+      return nullptr;
+    });
+    facts.resize(call.outputs.size());
+    Terms results;
+    for (size_t i = 0; i < facts.size(); ++i) results.push_back({call.outputs[i], std::move(facts[i])});
+    nodes.push_back(call);
+    nodes.back().name = names_.Make(Cat(node_.name.empty() ? node_.op_type : node_.name, "/", call.op_type));
+    return results;
+  }
+
+  NameMaker& names_;
+};
+
+class Expansion {
+ public:
+  explicit Expansion(Model& model) : names_(model) {
+    InferOptions options;
+    options.on_error = [](const Node&, const Error&) {};
+    facts_ = InferGraph(model.graph, {}, options);
+    Expand(model.graph, [&](const std::string& name) { return facts_.Find(name); });
+  }
+
+ private:
+  using Known = OuterFacts;
+
+  void Expand(Graph& graph, const Known& known) {
+    std::unordered_set<std::string> overridable;
+    for (const ValueInfo& input : graph.inputs) overridable.insert(input.name);
+    std::vector<Node> expanded;
+    expanded.reserve(graph.nodes.size());
+    for (Node& node : graph.nodes) {
+      ForEachBody(node, known);
+      if (Compose compose = FindComposition(node.domain, node.op_type);
+          compose && HasRightArity(node) && ExpandNode(node, compose, known, overridable, graph, expanded))
+        continue;
+      expanded.push_back(std::move(node));
+    }
+    graph.nodes = std::move(expanded);
+  }
+
+  void ForEachBody(Node& node, const Known& outer) {
+    for (Attribute& attribute : node.attributes) {
+      auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.held);
+      if (!body || !*body) continue;
+      auto found = facts_.bodies.find(body->get());
+      Expand(**body, [&](const std::string& name) -> const ValueFacts* {
+        if (found != facts_.bodies.end())
+          if (auto it = found->second.find(name); it != found->second.end()) return &it->second;
+        return outer(name);
+      });
+    }
+  }
+
+  bool ExpandNode(const Node& node, Compose compose, const Known& known,
+                  const std::unordered_set<std::string>& overridable, Graph& graph, std::vector<Node>& out) {
+    Composer::Terms inputs;
+    for (const std::string& name : node.inputs) {
+      const ValueFacts* facts = name.empty() ? nullptr : known(name);
+      inputs.push_back({name, facts ? *facts : ValueFacts{}});
+      // A caller may give another value than the initializer's.
+      if (overridable.count(name)) inputs.back().facts = ValueFacts{.type = inputs.back().facts.type};
+    }
+    GraphComposer composer(node, std::move(inputs), names_);
+    try {
+      compose(composer);
+      if (!composer.NameOutputs()) return false;
+    } catch (const NotKnownYet&) {
+      return false;
+    } catch (const Error&) {
+      return false;  // inference or the run will meet it again and say so
+    }
+    for (StoredTensor& constant : composer.constants) graph.initializers.push_back(std::move(constant));
+    for (Node& made : composer.nodes) out.push_back(std::move(made));
+    return true;
+  }
+
+  NameMaker names_;
+  GraphFacts facts_;
+};
+
+}  // namespace
+
+void ExpandComposed(Model& model) {
+  if (HasComposed(model.graph)) Expansion expansion(model);
+}
+
+}  // namespace ferry

@@ -16,4 +16,9 @@ const char* ErrorCodeName(ErrorCode code) {
   return "unknown error";
 }
 
+Error& Error::At(std::string_view place) {
+  message_ = Cat(place, ": ", message_);
+  return *this;
+}
+
 }  // namespace ferry

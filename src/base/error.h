@@ -32,10 +32,7 @@ class Error : public std::exception {
   const char* what() const noexcept override { return message_.c_str(); }
 
   // Puts the place where it happened in front: "model.onnx: node 'fc1' (Gemm): …".
-  Error& At(std::string_view place) {
-    message_ = Cat(place, ": ", message_);
-    return *this;
-  }
+  Error& At(std::string_view place);
 
  private:
   ErrorCode code_;

@@ -9,7 +9,26 @@
 #include "base/error.h"
 #include "base/utf8.h"
 
+template class std::vector<ferry::Json>;
+
 namespace ferry {
+
+Json::Json() = default;
+Json::Json(const Json&) = default;
+Json::Json(Json&&) noexcept = default;
+Json& Json::operator=(const Json&) = default;
+Json& Json::operator=(Json&&) noexcept = default;
+Json::~Json() = default;
+Json::Json(std::string_view text) : held_(std::string(text)) {}
+Json::Json(std::string text) : held_(std::move(text)) {}
+Json::Json(const char* text) : held_(std::string(text)) {}
+Json::Json(Array elements) : held_(std::move(elements)) {}
+Json::Json(Object members) : held_(std::move(members)) {}
+
+void Json::Hold(bool value) { held_ = value; }
+void Json::Hold(int64_t value) { held_ = value; }
+void Json::Hold(uint64_t value) { held_ = value; }
+void Json::Hold(double value) { held_ = value; }
 namespace {
 
 // A parser of our own: the graphs of older PyTorch archives hold Python's bare NaN and Infinity, which the libraries at

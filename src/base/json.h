@@ -23,19 +23,25 @@ class Json {
   using Member = std::pair<std::string, Json>;
   using Object = std::vector<Member>;
 
-  Json() = default;  // null
-  Json(std::nullptr_t) {}
-  Json(std::string_view text) : held_(std::string(text)) {}
-  Json(std::string text) : held_(std::move(text)) {}
-  Json(const char* text) : held_(std::string(text)) {}
-  Json(Array elements) : held_(std::move(elements)) {}
-  Json(Object members) : held_(std::move(members)) {}
+  // Defined in json.cc: every file that holds a Json would compile its own.
+  Json();  // null
+  Json(const Json&);
+  Json(Json&&) noexcept;
+  Json& operator=(const Json&);
+  Json& operator=(Json&&) noexcept;
+  ~Json();
+  Json(std::nullptr_t) : Json() {}
+  Json(std::string_view text);
+  Json(std::string text);
+  Json(const char* text);
+  Json(Array elements);
+  Json(Object members);
   template <class T>
-  requires(std::is_arithmetic_v<T>) Json(T value) {
+  requires(std::is_arithmetic_v<T>) Json(T value) : Json() {
     if constexpr (std::is_same_v<T, bool> || std::is_floating_point_v<T>)
-      held_ = static_cast<std::conditional_t<std::is_same_v<T, bool>, bool, double>>(value);
+      Hold(static_cast<std::conditional_t<std::is_same_v<T, bool>, bool, double>>(value));
     else
-      held_ = static_cast<std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>(value);
+      Hold(static_cast<std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>(value));
   }
   // A list of anything that Json can be made of.
   template <class Container>
@@ -81,9 +87,15 @@ class Json {
   std::string Dump(int indent = 2) const;
 
  private:
+  void Hold(bool value);
+  void Hold(int64_t value);
+  void Hold(uint64_t value);
+  void Hold(double value);
   void DumpTo(std::string& out, int indent, int depth) const;
 
   std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, Array, Object> held_;
 };
 
 }  // namespace ferry
+
+extern template class std::vector<ferry::Json>;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+template class std::vector<std::string>;
+
 namespace ferry {
 
 void AppendTo(std::string& out, std::string_view text) { out.append(text); }

@@ -62,3 +62,5 @@ std::string Printable(std::string_view text, size_t longest = 200);
 std::string ClosestName(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace ferry
+
+extern template class std::vector<std::string>;

@@ -7,6 +7,8 @@
 
 namespace ferry {
 
+GraphEditor::~GraphEditor() = default;
+
 GraphEditor::GraphEditor(Graph& graph)
     : graph_(graph),
       removed_(graph.nodes.size()),

@@ -13,6 +13,7 @@ namespace ferry {
 class GraphEditor {
  public:
   explicit GraphEditor(Graph& graph);
+  ~GraphEditor();
 
   Graph& graph() { return graph_; }
   size_t size() const { return removed_.size(); }

@@ -93,7 +93,12 @@ struct Attribute {
                             std::shared_ptr<StoredSparseTensor>, std::vector<std::shared_ptr<StoredSparseTensor>>, Type,
                             std::vector<Type>>;
 
-  Attribute() = default;
+  Attribute();
+  Attribute(const Attribute&);
+  Attribute(Attribute&&) noexcept;
+  Attribute& operator=(const Attribute&);
+  Attribute& operator=(Attribute&&) noexcept;
+  ~Attribute();
   Attribute(std::string name, Held held);
 
   std::string name;
@@ -114,6 +119,13 @@ struct ValueInfo {
 };
 
 struct Node {
+  Node();
+  Node(const Node&);
+  Node(Node&&) noexcept;
+  Node& operator=(const Node&);
+  Node& operator=(Node&&) noexcept;
+  ~Node();
+
   std::string name;
   std::string op_type;
   std::string domain;  // "" is ai.onnx; the reader leaves "ai.onnx" as written, IsDomain compares
@@ -155,6 +167,13 @@ struct QuantizationAnnotation {
 };
 
 struct Graph {
+  Graph();
+  Graph(const Graph&);
+  Graph(Graph&&) noexcept;
+  Graph& operator=(const Graph&);
+  Graph& operator=(Graph&&) noexcept;
+  ~Graph();
+
   std::string name;
   std::string doc;
   std::vector<Node> nodes;
@@ -250,3 +269,6 @@ void ForEachGraph(const Graph& graph, const Visit& visit) {
 }
 
 }  // namespace ferry
+
+extern template class std::vector<ferry::Attribute>;
+extern template class std::vector<ferry::Node>;

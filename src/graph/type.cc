@@ -4,7 +4,65 @@
 
 #include "base/error.h"
 
+template class std::vector<ferry::Dim>;
+template class std::vector<ferry::Type>;
+
 namespace ferry {
+
+Dim::Dim() = default;
+Dim::Dim(const Dim&) = default;
+Dim::Dim(Dim&&) noexcept = default;
+Dim& Dim::operator=(const Dim&) = default;
+Dim& Dim::operator=(Dim&&) noexcept = default;
+Dim::~Dim() = default;
+
+Type::Type() = default;
+Type::Type(const Type&) = default;
+Type::Type(Type&&) noexcept = default;
+Type& Type::operator=(const Type&) = default;
+Type& Type::operator=(Type&&) noexcept = default;
+Type::~Type() = default;
+
+Dim Dim::Named(std::string name) {
+  Dim dim;
+  dim.symbol = std::move(name);
+  return dim;
+}
+
+namespace {
+
+Type TypeOfKind(Type::Kind kind, DType dtype) {
+  Type type;
+  type.kind = kind;
+  type.dtype = dtype;
+  return type;
+}
+
+Type Holding(Type type, Type element) {
+  type.element = std::make_shared<const Type>(std::move(element));
+  return type;
+}
+
+}  // namespace
+
+Type Type::Tensor(DType dtype) { return TypeOfKind(Kind::kTensor, dtype); }
+Type Type::Tensor(DType dtype, SymbolicShape shape) {
+  Type type = Tensor(dtype);
+  type.shape = std::move(shape);
+  return type;
+}
+Type Type::SparseTensor(DType dtype, std::optional<SymbolicShape> shape) {
+  Type type = TypeOfKind(Kind::kSparseTensor, dtype);
+  type.shape = std::move(shape);
+  return type;
+}
+Type Type::SequenceOf(Type element) {
+  return Holding(TypeOfKind(Kind::kSequence, DType::kUndefined), std::move(element));
+}
+Type Type::OptionalOf(Type element) {
+  return Holding(TypeOfKind(Kind::kOptional, DType::kUndefined), std::move(element));
+}
+Type Type::MapOf(DType key, Type value) { return Holding(TypeOfKind(Kind::kMap, key), std::move(value)); }
 
 bool SameDim(const Dim& a, const Dim& b) {
   if (a.known() && b.known()) return *a.value == *b.value;

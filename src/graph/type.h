@@ -11,15 +11,19 @@
 
 namespace ferry {
 
+// Special members of what models are made of are defined in the .cc files: every file of the house would compile its
+// own.
+
 // One dimension: a number, a name ("batch": equal wherever the name is equal), or unknown.
 struct Dim {
-  Dim() = default;
+  Dim();
+  Dim(const Dim&);
+  Dim(Dim&&) noexcept;
+  Dim& operator=(const Dim&);
+  Dim& operator=(Dim&&) noexcept;
+  ~Dim();
   Dim(int64_t number) : value(number) {}
-  static Dim Named(std::string name) {
-    Dim d;
-    d.symbol = std::move(name);
-    return d;
-  }
+  static Dim Named(std::string name);
 
   bool known() const { return value.has_value(); }
   bool named() const { return !value && !symbol.empty(); }
@@ -50,19 +54,19 @@ std::string ToText(const SymbolicShape& shape);
 struct Type {
   enum class Kind : uint8_t { kUnknown, kTensor, kSparseTensor, kSequence, kOptional, kMap, kOpaque };
 
-  static Type Tensor(DType dtype) { return Type{.kind = Kind::kTensor, .dtype = dtype}; }
-  static Type Tensor(DType dtype, SymbolicShape shape) {
-    return Type{.kind = Kind::kTensor, .dtype = dtype, .shape = std::move(shape)};
-  }
-  static Type SequenceOf(Type element) {
-    return Type{.kind = Kind::kSequence, .element = std::make_shared<const Type>(std::move(element))};
-  }
-  static Type OptionalOf(Type element) {
-    return Type{.kind = Kind::kOptional, .element = std::make_shared<const Type>(std::move(element))};
-  }
-  static Type MapOf(DType key, Type value) {
-    return Type{.kind = Kind::kMap, .dtype = key, .element = std::make_shared<const Type>(std::move(value))};
-  }
+  Type();
+  Type(const Type&);
+  Type(Type&&) noexcept;
+  Type& operator=(const Type&);
+  Type& operator=(Type&&) noexcept;
+  ~Type();
+
+  static Type Tensor(DType dtype);
+  static Type Tensor(DType dtype, SymbolicShape shape);
+  static Type SparseTensor(DType dtype, std::optional<SymbolicShape> shape = {});
+  static Type SequenceOf(Type element);
+  static Type OptionalOf(Type element);
+  static Type MapOf(DType key, Type value);
 
   bool known() const { return kind != Kind::kUnknown; }
   bool is_tensor() const { return kind == Kind::kTensor; }
@@ -93,3 +97,6 @@ Type Union(const Type& a, const Type& b);
 Type Merge(const Type& a, const Type& b);
 
 }  // namespace ferry
+
+extern template class std::vector<ferry::Dim>;
+extern template class std::vector<ferry::Type>;

@@ -4,6 +4,18 @@
 
 namespace ferry {
 
+InferContext::InferContext(const Node& node, std::span<const ValueFacts* const> inputs, size_t output_count,
+                           SubgraphRule subgraph_rule)
+    : node_(node), inputs_(inputs), outputs_(output_count), subgraph_rule_(std::move(subgraph_rule)) {}
+
+InferContext::~InferContext() = default;
+
+void InferContext::SetOutput(size_t i, DType dtype, SymbolicShape shape) {
+  SetOutput(i, Type::Tensor(dtype, std::move(shape)));
+}
+
+void InferContext::SetOutput(size_t i, DType dtype) { SetOutput(i, Type::Tensor(dtype)); }
+
 const ValueFacts& InferContext::InputFacts(size_t i) const {
   static const ValueFacts kNone;
   return Has(i) ? *inputs_[i] : kNone;

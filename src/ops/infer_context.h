@@ -27,8 +27,8 @@ class InferContext {
   using SubgraphRule = std::function<std::vector<ValueFacts>(const Graph&, std::span<const ValueFacts>)>;
 
   InferContext(const Node& node, std::span<const ValueFacts* const> inputs, size_t output_count,
-               SubgraphRule subgraph_rule = {})
-      : node_(node), inputs_(inputs), outputs_(output_count), subgraph_rule_(std::move(subgraph_rule)) {}
+               SubgraphRule subgraph_rule = {});
+  ~InferContext();
 
   const Node& node() const { return node_; }
   size_t input_count() const { return inputs_.size(); }
@@ -46,8 +46,8 @@ class InferContext {
   const ValueFacts& InputFacts(size_t i) const;
 
   void SetOutput(size_t i, Type type);
-  void SetOutput(size_t i, DType dtype, SymbolicShape shape) { SetOutput(i, Type::Tensor(dtype, std::move(shape))); }
-  void SetOutput(size_t i, DType dtype) { SetOutput(i, Type::Tensor(dtype)); }  // rank unknown
+  void SetOutput(size_t i, DType dtype, SymbolicShape shape);
+  void SetOutput(size_t i, DType dtype);  // rank unknown
   void SetOutputElements(size_t i, SymbolicShape elements);
   void SetOutputFacts(size_t i, ValueFacts facts);
 

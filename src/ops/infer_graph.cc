@@ -206,10 +206,7 @@ Type TypeOf(const Value& value) {
     return Type::SequenceOf(element);
   }
   if (value.is_map()) return Type::MapOf(value.map().keys.dtype(), Type::Tensor(value.map().values.dtype()));
-  if (value.is_sparse())
-    return Type{.kind = Type::Kind::kSparseTensor,
-                .dtype = value.sparse().values.dtype(),
-                .shape = ToSymbolic(value.sparse().shape)};
+  if (value.is_sparse()) return Type::SparseTensor(value.sparse().values.dtype(), ToSymbolic(value.sparse().shape));
   return {};
 }
 

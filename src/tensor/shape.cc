@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 
+template class std::vector<int64_t>;
+
 namespace ferry {
 
 void Shape::Assign(const int64_t* dims, size_t rank) {

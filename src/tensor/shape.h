@@ -80,3 +80,5 @@ std::vector<size_t> NormalizeAxes(std::span<const int64_t> axes, size_t rank);
 int64_t CheckedProduct(int64_t a, int64_t b);
 
 }  // namespace ferry
+
+extern template class std::vector<int64_t>;

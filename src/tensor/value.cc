@@ -4,6 +4,10 @@
 
 namespace ferry {
 
+Value::Value(Sequence sequence) : held_(std::make_shared<const Sequence>(std::move(sequence))) {}
+Value::Value(Map map) : held_(std::make_shared<const Map>(std::move(map))) {}
+Value::Value(SparseTensor sparse) : held_(std::make_shared<const SparseTensor>(std::move(sparse))) {}
+
 const char* Value::KindName() const {
   if (is_tensor()) return "a tensor";
   if (is_sequence()) return "a sequence";

@@ -34,9 +34,9 @@ class Value {
  public:
   Value() = default;
   Value(Tensor tensor) : held_(std::move(tensor)) {}
-  Value(Sequence sequence) : held_(std::make_shared<const Sequence>(std::move(sequence))) {}
-  Value(Map map) : held_(std::make_shared<const Map>(std::move(map))) {}
-  Value(SparseTensor sparse) : held_(std::make_shared<const SparseTensor>(std::move(sparse))) {}
+  Value(Sequence sequence);
+  Value(Map map);
+  Value(SparseTensor sparse);
   Value(Nothing nothing) : held_(nothing) {}
 
   bool present() const { return !std::holds_alternative<std::monostate>(held_); }  // false: an omitted input

@@ -13,8 +13,7 @@ const ferry::Type& TypeFor(uint8_t choice) {
   using ferry::Type;
   static const Type tensor = Type::Tensor(ferry::DType::kFloat);
   static const Type kinds[] = {tensor, Type::SequenceOf(tensor), Type::OptionalOf(Type::SequenceOf(tensor)),
-                               Type::MapOf(ferry::DType::kInt64, tensor),
-                               Type{.kind = Type::Kind::kSparseTensor, .dtype = ferry::DType::kFloat}};
+                               Type::MapOf(ferry::DType::kInt64, tensor), Type::SparseTensor(ferry::DType::kFloat)};
   return kinds[choice % std::size(kinds)];
 }
 

@@ -156,7 +156,7 @@ void FillGraph(Graph& graph) {
   graph.inputs.push_back({"opaque", opaque, {}, {}, {}});
   graph.inputs.push_back({"untyped", {}, {}, {}, {}});
   graph.outputs.push_back({"y", Type::OptionalOf(Type::Tensor(DType::kInt4, SymbolicShape{})), {}, {}, {}});
-  graph.value_infos.push_back({"v", Type{.kind = Type::Kind::kSparseTensor, .dtype = DType::kFloat}, {}, {}, {}});
+  graph.value_infos.push_back({"v", Type::SparseTensor(DType::kFloat), {}, {}, {}});
   graph.quantization.push_back({"w", {{"SCALE_TENSOR", "s"}}, kUnknownField});
   graph.metadata = {{"g", "h"}};
   graph.unknown = kUnknownField;

@@ -42,7 +42,7 @@ TEST(ValueFile, EveryKindComesBack) {
   ExpectComesBack(Map{Tensor::FromVector<int16_t>({-3}), Tensor::FromVector<std::string>({"v"})},
                   Type::MapOf(DType::kInt16, Type::Tensor(DType::kString)));
   ExpectComesBack(SparseTensor{{2, 3}, Tensor::FromVector<float>({5}), Tensor::FromVector<int64_t>({4})},
-                  Type{.kind = Type::Kind::kSparseTensor, .dtype = DType::kFloat});
+                  Type::SparseTensor(DType::kFloat));
 }
 
 TEST(ValueFile, FaultsNameTheFile) {

@@ -8,6 +8,25 @@
 
 namespace ferry::torch {
 
+Arg::Arg() = default;
+Arg::Arg(const Arg&) = default;
+Arg::Arg(Arg&&) noexcept = default;
+Arg& Arg::operator=(const Arg&) = default;
+Arg& Arg::operator=(Arg&&) noexcept = default;
+Arg::~Arg() = default;
+
+Result::Result() = default;
+Result::Result(Operand value) { items.emplace_back(std::move(value)); }
+Result::Result(Scalar value) { items.emplace_back(std::move(value)); }
+Result::Result(const Operands& values) {
+  for (const Operand& value : values) items.emplace_back(value);
+}
+Result::Result(const Result&) = default;
+Result::Result(Result&&) noexcept = default;
+Result& Result::operator=(const Result&) = default;
+Result& Result::operator=(Result&&) noexcept = default;
+Result::~Result() = default;
+
 Call::Call(Lowerer& lowerer, Builder& builder, const std::string& name, std::vector<Arg> args)
     : b(builder), target(name), lowerer_(lowerer), args_(std::move(args)) {}
 

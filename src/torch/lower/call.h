@@ -22,7 +22,12 @@ struct Arg {
   using List = std::vector<Arg>;
   using Held = std::variant<std::monostate, std::shared_ptr<Cell>, Scalar, std::string, DType, List, Subprogram>;
 
-  Arg() = default;
+  Arg();
+  Arg(const Arg&);
+  Arg(Arg&&) noexcept;
+  Arg& operator=(const Arg&);
+  Arg& operator=(Arg&&) noexcept;
+  ~Arg();
   template <class T>
   requires(std::is_constructible_v<Held, T>) Arg(T value) : held(std::move(value)) {}
 
@@ -39,12 +44,15 @@ struct Arg {
 class Result {
  public:
   using Item = std::variant<std::monostate, Operand, Scalar>;
-  Result() = default;
-  Result(Operand value) { items.emplace_back(std::move(value)); }
-  Result(Scalar value) { items.emplace_back(std::move(value)); }
-  Result(const Operands& values) {
-    for (const Operand& value : values) items.emplace_back(value);
-  }
+  Result();
+  Result(Operand value);
+  Result(Scalar value);
+  Result(const Operands& values);
+  Result(const Result&);
+  Result(Result&&) noexcept;
+  Result& operator=(const Result&);
+  Result& operator=(Result&&) noexcept;
+  ~Result();
 
   std::vector<Item> items;
 };

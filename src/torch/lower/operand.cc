@@ -2,7 +2,18 @@
 
 #include "base/error.h"
 
+template class std::vector<ferry::torch::Operand>;
+
 namespace ferry::torch {
+
+Operand::Operand() = default;
+Operand::Operand(const Operand&) = default;
+Operand::Operand(Operand&&) noexcept = default;
+Operand& Operand::operator=(const Operand&) = default;
+Operand& Operand::operator=(Operand&&) noexcept = default;
+Operand::~Operand() = default;
+Operand::Operand(std::shared_ptr<Record> record, bool is_complex)
+    : record_(std::move(record)), is_complex_(is_complex) {}
 
 const ValueFacts& Operand::facts() const {
   if (!record_) Fail(ErrorCode::kUnsupported, "a value is None where the export needs a tensor");

@@ -20,9 +20,13 @@ class Operand {
     bool is_weight = false;  // a parameter or buffer, or made from one
   };
 
-  Operand() = default;
-  explicit Operand(std::shared_ptr<Record> record, bool is_complex = false)
-      : record_(std::move(record)), is_complex_(is_complex) {}
+  Operand();
+  Operand(const Operand&);
+  Operand(Operand&&) noexcept;
+  Operand& operator=(const Operand&);
+  Operand& operator=(Operand&&) noexcept;
+  ~Operand();
+  explicit Operand(std::shared_ptr<Record> record, bool is_complex = false);
   explicit operator bool() const { return record_ != nullptr; }
   bool operator==(const Operand& other) const { return record_ == other.record_; }
 
@@ -49,3 +53,5 @@ class Operand {
 };
 
 }  // namespace ferry::torch
+
+extern template class std::vector<ferry::torch::Operand>;

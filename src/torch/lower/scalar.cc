@@ -4,7 +4,23 @@
 
 #include "base/error.h"
 
+template class std::vector<ferry::torch::Scalar>;
+
 namespace ferry::torch {
+
+Scalar::Scalar() : Scalar(int64_t{0}) {}
+Scalar::Scalar(const Scalar&) = default;
+Scalar::Scalar(Scalar&&) noexcept = default;
+Scalar& Scalar::operator=(const Scalar&) = default;
+Scalar& Scalar::operator=(Scalar&&) noexcept = default;
+Scalar::~Scalar() = default;
+Scalar::Scalar(bool value) : kind_(Kind::kBool), integer_(value) {}
+Scalar::Scalar(int value) : Scalar(int64_t{value}) {}
+Scalar::Scalar(int64_t value) : kind_(Kind::kInt), integer_(value) {}
+Scalar::Scalar(double value) : kind_(Kind::kFloat), number_(value) {}
+Scalar::Scalar(std::complex<double> value) : kind_(Kind::kComplex), number_(value) {}
+Scalar::Scalar(Kind kind, Operand computed, Dim dim)
+    : kind_(kind), computed_(std::move(computed)), dim_(std::move(dim)) {}
 
 static void RequireKnown(bool known) {
   if (!known)

@@ -12,15 +12,19 @@ class Scalar {
  public:
   enum class Kind : uint8_t { kBool, kInt, kFloat, kComplex };
 
-  Scalar() : Scalar(int64_t{0}) {}
-  Scalar(bool value) : kind_(Kind::kBool), integer_(value) {}
-  Scalar(int value) : Scalar(int64_t{value}) {}
-  Scalar(int64_t value) : kind_(Kind::kInt), integer_(value) {}
-  Scalar(double value) : kind_(Kind::kFloat), number_(value) {}
-  Scalar(std::complex<double> value) : kind_(Kind::kComplex), number_(value) {}
+  Scalar();
+  Scalar(const Scalar&);
+  Scalar(Scalar&&) noexcept;
+  Scalar& operator=(const Scalar&);
+  Scalar& operator=(Scalar&&) noexcept;
+  ~Scalar();
+  Scalar(bool value);
+  Scalar(int value);
+  Scalar(int64_t value);
+  Scalar(double value);
+  Scalar(std::complex<double> value);
   // Computed: a tensor of one element (rank 0 or 1), int64, float or double, or bool. `dim` names an integer's size.
-  Scalar(Kind kind, Operand computed, Dim dim = {})
-      : kind_(kind), computed_(std::move(computed)), dim_(std::move(dim)) {}
+  Scalar(Kind kind, Operand computed, Dim dim = {});
 
   Kind kind() const { return kind_; }
   bool is_known() const { return !computed_; }
@@ -61,3 +65,5 @@ class Scalar {
 };
 
 }  // namespace ferry::torch
+
+extern template class std::vector<ferry::torch::Scalar>;

@@ -5,7 +5,16 @@
 #include "base/error.h"
 #include "torch/script/runtime_list.h"
 
+template class std::vector<ferry::torch::script::ScriptValue>;
+
 namespace ferry::torch::script {
+
+ScriptValue::ScriptValue() = default;
+ScriptValue::ScriptValue(const ScriptValue&) = default;
+ScriptValue::ScriptValue(ScriptValue&&) noexcept = default;
+ScriptValue& ScriptValue::operator=(const ScriptValue&) = default;
+ScriptValue& ScriptValue::operator=(ScriptValue&&) noexcept = default;
+ScriptValue::~ScriptValue() = default;
 namespace {
 
 constexpr int kDeepest = 64;

@@ -76,7 +76,12 @@ struct ScriptValue {
   using Held = std::variant<std::monostate, Tensor, NumberTensor, Scalar, std::string, List, Tuple, Dict, Object,
                             BoundMethod, Namespace, DeviceName, Missing>;
 
-  ScriptValue() = default;
+  ScriptValue();
+  ScriptValue(const ScriptValue&);
+  ScriptValue(ScriptValue&&) noexcept;
+  ScriptValue& operator=(const ScriptValue&);
+  ScriptValue& operator=(ScriptValue&&) noexcept;
+  ~ScriptValue();
   template <class T>
   requires(std::is_constructible_v<Held, T>) ScriptValue(T value) : held(std::move(value)) {}
 
@@ -103,3 +108,5 @@ struct ScriptValue {
 ScriptValue MakeTuple(std::vector<ScriptValue> items, const Class* type = nullptr);
 
 }  // namespace ferry::torch::script
+
+extern template class std::vector<ferry::torch::script::ScriptValue>;

@@ -9,10 +9,10 @@ install(DIRECTORY include/ferry DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/ferry)
 install(EXPORT ferry NAMESPACE ferry:: FILE ferry-targets.cmake DESTINATION ${package_folder})
-configure_package_config_file(cmake/ferry-config.cmake.in ${CMAKE_BINARY_DIR}/ferry-config.cmake
+configure_package_config_file(cmake/ferry-config.cmake.in ${PROJECT_BINARY_DIR}/ferry-config.cmake
   INSTALL_DESTINATION ${package_folder})
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/ferry-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/ferry-config.cmake ${CMAKE_BINARY_DIR}/ferry-config-version.cmake
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/ferry-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/ferry-config.cmake ${PROJECT_BINARY_DIR}/ferry-config-version.cmake
   DESTINATION ${package_folder})
 
 # The file says where it lies, so that its flags are right under every prefix it is installed to.
@@ -23,12 +23,12 @@ else()
   string(REGEX REPLACE "/$" "" FERRY_PC_PREFIX "\${pcfiledir}/${up}")
 endif()
 string(REPLACE ";" " " FERRY_PC_PRIVATE "${FERRY_LINK_STATIC}")
-configure_file(cmake/ferry.pc.in ${CMAKE_BINARY_DIR}/ferry.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/ferry.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(cmake/ferry.pc.in ${PROJECT_BINARY_DIR}/ferry.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/ferry.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # Completions are printed by the binary itself, so that they never lag behind it.
 foreach(shell bash zsh)
-  set(completion ${CMAKE_BINARY_DIR}/completion.${shell})
+  set(completion ${PROJECT_BINARY_DIR}/completion.${shell})
   add_custom_command(OUTPUT ${completion} COMMAND ferry_cli completion ${shell} > ${completion} DEPENDS ferry_cli)
   list(APPEND completions ${completion})
 endforeach()
@@ -47,6 +47,6 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT FERRY_SANITIZE AND CMAKE_OBJCOPY)
       COMMAND ${CMAKE_OBJCOPY} --strip-unneeded --add-gnu-debuglink=${name}.debug ${name})
   endforeach()
 endif()
-install(FILES ${CMAKE_BINARY_DIR}/completion.bash RENAME ferry
+install(FILES ${PROJECT_BINARY_DIR}/completion.bash RENAME ferry
   DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-install(FILES ${CMAKE_BINARY_DIR}/completion.zsh RENAME _ferry DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES ${PROJECT_BINARY_DIR}/completion.zsh RENAME _ferry DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)

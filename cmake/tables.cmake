@@ -26,7 +26,7 @@ endfunction()
 
 # The names of the sources in a folder, without their ends.
 function(names_in folder output)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cc)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cc)
   list(TRANSFORM sources REPLACE ".*/(.*)\\.cc$" "\\1")
   set(${output} ${sources} PARENT_SCOPE)
 endfunction()
@@ -47,7 +47,7 @@ endfunction()
 # The names domain_Name of all lines MACRO(domain, Name, …) of src/ops/ and the folders in it. FERRY_OPERATOR(Name, …) is
 # FERRY_OPERATOR_IN(onnx, Name, …).
 function(names_of_lines macro output)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ops/*.cc)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*.cc)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources})
   set(names "")
   foreach(source ${sources})

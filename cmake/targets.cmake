@@ -1,7 +1,7 @@
 # Puts src/doctor/targets/NAME.txt, what each runtime states that it supports, into the library as text: adding a runtime is
 # adding a file.
 function(collect_targets output)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/doctor/targets/*.txt)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/doctor/targets/*.txt)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources})
   set(entries "")
   foreach(source ${sources})

@@ -2,10 +2,9 @@
 // what lies between them, with the transpositions of heads before and after taken in. Scores exist only for a block of
 // queries.
 #include <algorithm>
-#include <array>
-#include <memory>
 #include <vector>
 
+#include "base/scratch.h"
 #include "kernels/elementwise.h"
 #include "kernels/packed_gemm.h"
 #include "kernels/row_kernels.h"
@@ -97,16 +96,9 @@ struct Attention {
   int64_t keys() const { return k.rows; }
 };
 
-// Scratch memory that a thread keeps from run to run; begins a cache line.
-float* Scratch(size_t which, int64_t count) {
-  thread_local std::array<std::vector<float>, 5> kept;
-  size_t size = static_cast<size_t>(count + kLine);
-  if (kept[which].size() < size) kept[which].resize(size);
-  void* begin = kept[which].data();
-  size_t space = kept[which].size() * sizeof(float);
-  return static_cast<float*>(
-      std::align(kLine * sizeof(float), static_cast<size_t>(count) * sizeof(float), begin, space));
-}
+enum class AttentionScratch { kScores, kPackedKeys, kPackedValues, kSpreadMask, kFactors, kCount };
+
+float* Scratch(AttentionScratch use, int64_t count) { return ThreadScratch<float>(use, count); }
 
 // Leaves the division by the sums to be made: `factors` has one for every row.
 void SoftmaxRows(const Attention& problem, int64_t mask_offset, int64_t first, int64_t count, float* scores,
@@ -118,7 +110,7 @@ void SoftmaxRows(const Attention& problem, int64_t mask_offset, int64_t first, i
     if (problem.has_mask) {
       row.mask = MaskRow(problem.mask, mask_offset, first + r);
       if (problem.mask.columns == 1 && keys > 1) {
-        float* spread = Scratch(3, keys);
+        float* spread = Scratch(AttentionScratch::kSpreadMask, keys);
         std::fill_n(spread, keys, *row.mask);
         row.mask = spread;
       }
@@ -140,7 +132,7 @@ void FewQueries(const Attention& problem, int64_t index, int64_t first, int64_t 
   const float* v = problem.v.data + OffsetOf(problem.v, problem.outer, index);
   float* out = problem.out_data + OffsetOf(problem.out, problem.outer, index);
   int64_t mask_offset = problem.has_mask ? OffsetOf(problem.mask, problem.outer, index) : 0;
-  float* scores = Scratch(0, keys);
+  float* scores = Scratch(AttentionScratch::kScores, keys);
   for (int64_t row = first; row < last; ++row) {
     const float* query = q + row * problem.q.row_stride;
     if (problem.k.column_stride == 1)
@@ -166,8 +158,8 @@ void ManyQueries(const Attention& problem, int64_t index, int64_t first, int64_t
   const float* q = problem.q.data + OffsetOf(problem.q, problem.outer, index);
   float* out = problem.out_data + OffsetOf(problem.out, problem.outer, index);
   int64_t mask_offset = problem.has_mask ? OffsetOf(problem.mask, problem.outer, index) : 0;
-  float* packed_k = Scratch(1, PackedSize(depth, keys));
-  float* packed_v = Scratch(2, PackedSize(keys, width));
+  float* packed_k = Scratch(AttentionScratch::kPackedKeys, PackedSize(depth, keys));
+  float* packed_v = Scratch(AttentionScratch::kPackedValues, PackedSize(keys, width));
   PackMatrix(problem.k.data + OffsetOf(problem.k, problem.outer, index), depth, keys, problem.k.column_stride,
              problem.k.row_stride, packed_k);
   PackMatrix(problem.v.data + OffsetOf(problem.v, problem.outer, index), keys, width, problem.v.row_stride,
@@ -176,8 +168,8 @@ void ManyQueries(const Attention& problem, int64_t index, int64_t first, int64_t
   const int64_t blocks = (last - first + most - 1) / most, block = (last - first + blocks - 1) / blocks;
   // An odd number of cache lines: rows of a tile lie in different sets of the cache.
   const int64_t stride = ((keys + kLine - 1) / kLine | 1) * kLine;
-  float* scores = Scratch(0, block * stride);
-  float* factors = Scratch(4, block);
+  float* scores = Scratch(AttentionScratch::kScores, block * stride);
+  float* factors = Scratch(AttentionScratch::kFactors, block);
   for (int64_t row = first; row < last; row += block) {
     int64_t count = std::min(block, last - row);
     gemm.plain(q + row * problem.q.row_stride, problem.q.row_stride, count, depth, packed_k, keys, scores, stride, {});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/scratch.h"
 #include "kernels/image.h"
 #include "kernels/int8_image.h"
 #include "ops/operator.h"
@@ -12,6 +13,8 @@
 
 namespace ferry {
 namespace {
+
+enum class PoolScratch { kSumsOfParts, kCount };
 
 constexpr int64_t kPieceWork = 1 << 15;
 
@@ -102,9 +105,8 @@ void ComputeImageMean(OpContext& context) {
     BestImageKernels().scaled_row_sum(rows, count, channels, channels, scale, to);
   };
   float scale = 1.0f / static_cast<float>(pixels);
-  thread_local std::vector<float> sums_of_parts;
-  if (parts > 1) sums_of_parts.resize(static_cast<size_t>(batch * parts * channels));
-  float* sums = sums_of_parts.data();  // the caller's, for all threads
+  // The caller's, for all threads.
+  float* sums = parts > 1 ? ThreadScratch<float>(PoolScratch::kSumsOfParts, batch * parts * channels) : nullptr;
   int64_t grain = 1 + kPieceWork / std::max<int64_t>(1, pixels * channels / parts) / 2;
   context.ParallelFor(batch * parts, grain, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {

@@ -9,6 +9,7 @@
 #include "kernels/image.h"
 #include "ops/support/elementwise.h"
 #include "providers/cpu/kernels.h"
+#include "providers/cpu/scratch.h"
 
 namespace ferry {
 namespace {
@@ -91,13 +92,13 @@ class ReduceKernel final : public CpuKernel {
     int64_t inner = sizes_.inner;
     if (sizes_.count <= kBlock)
       return kernels.scaled_row_sum(x, sizes_.count, inner, inner, static_cast<float>(1 / divisor), y);
-    thread_local std::vector<double> totals;
-    totals.assign(static_cast<size_t>(inner), 0.0);
+    double* totals = ThreadScratch<double>(ScratchUse::kTotals, inner);
+    std::fill_n(totals, inner, 0.0);
     for (int64_t row = 0; row < sizes_.count; row += kBlock) {
       kernels.scaled_row_sum(x + row * inner, std::min(kBlock, sizes_.count - row), inner, inner, 1.0f, y);
-      for (int64_t i = 0; i < inner; ++i) totals[static_cast<size_t>(i)] += static_cast<double>(y[i]);
+      for (int64_t i = 0; i < inner; ++i) totals[i] += static_cast<double>(y[i]);
     }
-    for (int64_t i = 0; i < inner; ++i) y[i] = static_cast<float>(totals[static_cast<size_t>(i)] / divisor);
+    for (int64_t i = 0; i < inner; ++i) y[i] = static_cast<float>(totals[i] / divisor);
   }
 
   ReduceKind kind_;

@@ -7,6 +7,7 @@
 #include "kernels/row_kernels.h"
 #include "providers/cpu/cuts.h"
 #include "providers/cpu/kernels.h"
+#include "providers/cpu/scratch.h"
 
 namespace ferry {
 namespace {
@@ -30,13 +31,6 @@ PackedDirections Pack(const Tensor& weight, WeightCache& cache) {
                  made.MutableData<float>() + direction * size);
   });
   return {std::move(panels), depth, columns};
-}
-
-// What a thread works on, kept from run to run.
-float* Room(size_t count) {
-  thread_local std::vector<float> room;
-  if (room.size() < count) room.resize(count);
-  return room.data();
 }
 
 // c = a · panels + epilogue, columns shared by the threads.
@@ -81,7 +75,7 @@ class LstmKernel final : public CpuKernel {
       int64_t row = kGates * hidden;
       int64_t chunk =
           std::clamp<int64_t>(kChunkElements / std::max<int64_t>(1, batch * row), 1, std::max<int64_t>(1, steps));
-      float* h = Room(static_cast<size_t>(2 * size + chunk * batch * row));
+      float* h = ThreadScratch<float>(ScratchUse::kLstmState, 2 * size + chunk * batch * row);
       Walk walk{context, *this, direction, steps, batch, chunk, h, h + size, h + 2 * size};
       walk.Start(first(5), first(6));
       walk.Run(x.Data<float>(), y);

@@ -1,78 +1,37 @@
 #include "kernels/gemm.h"
 
 #include <algorithm>
-#include <cstring>
-#include <memory>
 #include <type_traits>
 #include <vector>
 
-#include "kernels/isa.h"
+#include "base/scratch.h"
 #include "kernels/packed_gemm.h"
-
-namespace ferry {
-namespace {
-
-constexpr int64_t kGemmRows = 6;  // of the register tile
-
-template <class T>
-struct GemmLoops {
-  int64_t columns;  // of the register tile
-  void (*tile)(int64_t depths, const T* a, const T* b, T* c, int64_t c_row, bool add);
-  void (*add_rows)(int64_t depths, const T* a, const T* b, int64_t b_row, T* c, int64_t n);
-  T (*dot)(int64_t depths, const T* a, const T* b);
-};
-
-}  // namespace
-}  // namespace ferry
-
-#define FERRY_SIMD_NAMESPACE portable
-#define FERRY_SIMD_TARGET
-#define FERRY_SIMD_BYTES 16
-#include "kernels/gemm-inl.h"
-#undef FERRY_SIMD_NAMESPACE
-#undef FERRY_SIMD_TARGET
-#undef FERRY_SIMD_BYTES
-
-#if defined(__x86_64__)
-#define FERRY_SIMD_NAMESPACE avx2
-#define FERRY_SIMD_TARGET __attribute__((target("avx2,fma")))
-#define FERRY_SIMD_BYTES 32
-#include "kernels/gemm-inl.h"
-#undef FERRY_SIMD_NAMESPACE
-#undef FERRY_SIMD_TARGET
-#undef FERRY_SIMD_BYTES
-
-#define FERRY_SIMD_NAMESPACE avx512
-#define FERRY_SIMD_TARGET __attribute__((target("avx512f,avx512dq,avx512vl,fma")))
-#define FERRY_SIMD_BYTES 64
-#include "kernels/gemm-inl.h"
-#undef FERRY_SIMD_NAMESPACE
-#undef FERRY_SIMD_TARGET
-#undef FERRY_SIMD_BYTES
-#endif
+#include "kernels/panel_gemm.h"
 
 namespace ferry {
 namespace {
 
 template <class T>
-const GemmLoops<T>& Loops() {
-#if defined(__x86_64__)
-  switch (BestIsa()) {
-    case Isa::kAvx512: return avx512::kLoops<T>;
-    case Isa::kAvx2: return avx2::kLoops<T>;
-    default: return portable::kLoops<T>;
-  }
-#else
-  return portable::kLoops<T>;
-#endif
+const PanelLoops<T>& Loops() {
+  const PanelKernels& best = BestPanelKernels();
+  if constexpr (std::is_same_v<T, float>)
+    return best.floats;
+  else if constexpr (std::is_same_v<T, double>)
+    return best.doubles;
+  else if constexpr (std::is_same_v<T, uint32_t>)
+    return best.words32;
+  else
+    return best.words64;
 }
+
+enum class GemmScratch { kBlocks, kCopiedRows, kPanels, kCount };
 
 // A block of A and a block of B stay in the second-level cache, a panel of B in the first.
 constexpr int64_t kDepthBlock = 256;
-constexpr int64_t kRowBlock = 16 * kGemmRows;
+constexpr int64_t kRowBlock = 16 * kPanelRows;
 constexpr int64_t kTaskRows = 4 * kRowBlock;
 constexpr int64_t kTaskColumns = 256;
-constexpr int64_t kLargestTile = kGemmRows * 2 * 64;  // elements of the register tile, any type
+constexpr int64_t kLargestTile = kPanelRows * 2 * 64;  // elements of the register tile, any type
 
 int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 int64_t CeilDivide(int64_t a, int64_t b) { return a / b + (a % b != 0); }
@@ -92,7 +51,7 @@ void SetZero(T* c, int64_t rows, int64_t columns, int64_t c_row) {
 
 // The register tile at an edge goes through a buffer, so that every element sees the same arithmetic wherever it lies.
 template <class T>
-void EdgeTile(const GemmLoops<T>& loops, int64_t depths, const T* a, const T* b, T* c, int64_t c_row, int64_t rows,
+void EdgeTile(const PanelLoops<T>& loops, int64_t depths, const T* a, const T* b, T* c, int64_t c_row, int64_t rows,
               int64_t columns, bool add) {
   alignas(64) T buffer[kLargestTile];
   loops.tile(depths, a, b, buffer, loops.columns, false);
@@ -111,7 +70,7 @@ class Blocks {
     // Small products are cut finer so that there is work for several threads.
     while (task_columns_ > 2 * loops_.columns && TaskCount() < 8) task_columns_ /= 2;
     depth_block_ = std::min<int64_t>(args.k, kDepthBlock);
-    row_block_ = std::min(RoundUp(args.m, kGemmRows), kRowBlock);
+    row_block_ = std::min(RoundUp(args.m, kPanelRows), kRowBlock);
     column_block_ = std::min(RoundUp(args.n, loops_.columns), task_columns_);
   }
 
@@ -120,8 +79,7 @@ class Blocks {
   }
 
   void Run(int64_t begin, int64_t end) const {
-    std::vector<T> scratch(static_cast<size_t>((row_block_ + column_block_) * depth_block_));
-    T* a_panels = scratch.data();
+    T* a_panels = ThreadScratch<T>(GemmScratch::kBlocks, (row_block_ + column_block_) * depth_block_);
     T* b_panels = a_panels + row_block_ * depth_block_;
     int64_t column_tasks = CeilDivide(args_.n, task_columns_), row_tasks = CeilDivide(args_.m, kTaskRows);
     for (int64_t task = begin; task < end; ++task) {
@@ -141,7 +99,7 @@ class Blocks {
       PackAll(*args_.b, batch, depth, depths, column, columns, loops_.columns, b_panels);
       for (int64_t i = 0; i < rows; i += row_block_) {
         int64_t block_rows = std::min(row_block_, rows - i);
-        PackAll(*args_.a, batch, depth, depths, row + i, block_rows, kGemmRows, a_panels);
+        PackAll(*args_.a, batch, depth, depths, row + i, block_rows, kPanelRows, a_panels);
         T* c = args_.c + batch * args_.c_batch + (row + i) * args_.c_row + column;
         Multiply(depths, a_panels, block_rows, b_panels, columns, c, args_.accumulate || depth > 0);
       }
@@ -158,20 +116,20 @@ class Blocks {
                 bool add) const {
     for (int64_t j = 0; j < columns; j += loops_.columns) {
       const T* b = b_panels + j * depths;
-      for (int64_t i = 0; i < rows; i += kGemmRows) {
+      for (int64_t i = 0; i < rows; i += kPanelRows) {
         const T* a = a_panels + i * depths;
         T* to = c + i * args_.c_row + j;
-        if (i + kGemmRows <= rows && j + loops_.columns <= columns)
+        if (i + kPanelRows <= rows && j + loops_.columns <= columns)
           loops_.tile(depths, a, b, to, args_.c_row, add);
         else
-          EdgeTile(loops_, depths, a, b, to, args_.c_row, std::min(kGemmRows, rows - i),
+          EdgeTile(loops_, depths, a, b, to, args_.c_row, std::min(kPanelRows, rows - i),
                    std::min(loops_.columns, columns - j), add);
       }
     }
   }
 
   const PanelGemmArgs<T>& args_;
-  const GemmLoops<T>& loops_;
+  const PanelLoops<T>& loops_;
   int64_t task_columns_, depth_block_, row_block_, column_block_;
 };
 
@@ -183,7 +141,7 @@ constexpr int64_t kFewRows = 4;
 
 template <class T>
 void FewRowsTimesRows(const GemmArgs<T>& args, const T* a_rows, const T* b, T* c, ThreadPool* pool) {
-  const GemmLoops<T>& loops = Loops<T>();
+  const PanelLoops<T>& loops = Loops<T>();
   constexpr int64_t kColumns = 512;
   constexpr int64_t kDepths = 64;  // rows of B that all rows of A use while they are in cache
   RunParallel(pool, CeilDivide(args.n, kColumns), 1, [&](int64_t begin, int64_t end) {
@@ -202,7 +160,7 @@ void FewRowsTimesRows(const GemmArgs<T>& args, const T* a_rows, const T* b, T* c
 
 template <class T>
 void FewRowsTimesColumns(const GemmArgs<T>& args, const T* a_rows, const T* b, T* c, ThreadPool* pool) {
-  const GemmLoops<T>& loops = Loops<T>();
+  const PanelLoops<T>& loops = Loops<T>();
   int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(args.k, 1));
   RunParallel(pool, args.n, grain, [&](int64_t begin, int64_t end) {
     for (int64_t j = begin; j < end; ++j)
@@ -216,18 +174,16 @@ void FewRowsTimesColumns(const GemmArgs<T>& args, const T* a_rows, const T* b, T
 
 template <class T>
 void FewRows(const GemmArgs<T>& args, ThreadPool* pool) {
-  std::vector<T> copied;
   bool rows_are_dense = args.a_col == 1 && (args.a_row == args.k || args.m == 1);
-  if (!rows_are_dense) copied.resize(static_cast<size_t>(args.m * args.k));
+  T* copied = rows_are_dense ? nullptr : ThreadScratch<T>(GemmScratch::kCopiedRows, args.m * args.k);
   size_t batches = std::max<size_t>(args.batches.size(), 1);
   for (size_t batch = 0; batch < batches; ++batch) {
     GemmBatch offset = args.batches.empty() ? GemmBatch{} : args.batches[batch];
     const T* a = args.a + offset.a;
     if (!rows_are_dense) {
       for (int64_t i = 0; i < args.m; ++i)
-        for (int64_t p = 0; p < args.k; ++p)
-          copied[static_cast<size_t>(i * args.k + p)] = a[i * args.a_row + p * args.a_col];
-      a = copied.data();
+        for (int64_t p = 0; p < args.k; ++p) copied[i * args.k + p] = a[i * args.a_row + p * args.a_col];
+      a = copied;
     }
     T* c = args.c + static_cast<int64_t>(batch) * args.c_batch;
     if (args.b_col == 1)
@@ -235,13 +191,6 @@ void FewRows(const GemmArgs<T>& args, ThreadPool* pool) {
     else
       FewRowsTimesColumns(args, a, args.b + offset.b, c, pool);
   }
-}
-
-// Memory that a thread keeps from run to run.
-float* PanelScratch(int64_t count) {
-  thread_local std::vector<float> kept;
-  if (kept.size() < static_cast<size_t>(count)) kept.resize(static_cast<size_t>(count));
-  return kept.data();
 }
 
 GemmEpilogue EpilogueOf(const GemmArgs<float>& args, const float* c) {
@@ -282,7 +231,7 @@ class PackedProducts {
   }
 
   void RunOne() const {
-    float* packed = PanelScratch(PackedSize(args_.k, args_.n));
+    float* packed = ThreadScratch<float>(GemmScratch::kPanels, PackedSize(args_.k, args_.n));
     int64_t panels = std::max<int64_t>(1, 32768 / (args_.k * kPanelWidth));
     RunParallel(pool_, CeilDivide(args_.n, kPanelWidth), panels, [&](int64_t begin, int64_t end) {
       int64_t column = begin * kPanelWidth;
@@ -295,7 +244,7 @@ class PackedProducts {
 
   void RunMany() const {
     RunParallel(pool_, batches_, std::max<int64_t>(1, grain_ / cuts_), [&](int64_t begin, int64_t end) {
-      float* packed = PanelScratch(PackedSize(args_.k, args_.n));
+      float* packed = ThreadScratch<float>(GemmScratch::kPanels, PackedSize(args_.k, args_.n));
       for (int64_t batch = begin; batch < end; ++batch) {
         bool again = batch > begin && BatchAt(batch).b == BatchAt(batch - 1).b;
         if (!again) Pack(batch, 0, args_.n, packed);
@@ -381,7 +330,7 @@ void GemmOfColumns(const GemmArgs<float>& args, const PanelSource<float>& b, Thr
   const int64_t pieces = CeilDivide(args.n, columns);
   const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, args.m * columns * args.k));
   RunParallel(pool, batches * pieces, grain, [&](int64_t begin, int64_t end) {
-    float* packed = PanelScratch(PackedSize(args.k, columns));
+    float* packed = ThreadScratch<float>(GemmScratch::kPanels, PackedSize(args.k, columns));
     for (int64_t task = begin; task < end; ++task) {
       const int64_t batch = task / pieces, column = task % pieces * columns;
       const int64_t count = std::min(columns, args.n - column);

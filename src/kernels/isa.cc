@@ -11,6 +11,7 @@
 #include "kernels/int8_image.h"
 #include "kernels/int8_winograd.h"
 #include "kernels/packed_gemm.h"
+#include "kernels/panel_gemm.h"
 #include "kernels/row_kernels.h"
 
 namespace ferry {
@@ -100,6 +101,7 @@ FERRY_CHOOSE_BEST(ElementwiseKernels)
 FERRY_CHOOSE_BEST(GemmKernels)
 FERRY_CHOOSE_BEST(ImageKernels)
 FERRY_CHOOSE_BEST(Int8WinogradTable)
+FERRY_CHOOSE_BEST(PanelKernels)
 FERRY_CHOOSE_BEST(RowKernels)
 FERRY_CHOOSE(Int8ImageKernels)
 FERRY_CHOOSE(Int8Kernels)

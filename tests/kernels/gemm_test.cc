@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "kernels/panel_gemm.h"
+#include "tests/kernels/isas.h"
 #include "tests/support/random_numbers.h"
 
 namespace ferry {
@@ -143,6 +145,58 @@ TEST(Gemm, ThreadsDoNotChangeABit) {
   args.c = together.data();
   Gemm(args, &two);
   EXPECT_EQ(alone, together);
+}
+
+// The inner loops of every instruction set that can run here, also those that Gemm would not choose.
+template <class T>
+void CompareLoopsWithPlain(const PanelLoops<T>& loops, double tolerance) {
+  RandomNumbers random(17);
+  auto expect = [&](T actual, auto expected, const char* what) {
+    if constexpr (std::is_integral_v<T>)
+      EXPECT_EQ(actual, static_cast<T>(expected)) << what;
+    else
+      EXPECT_NEAR(actual, expected, tolerance) << what;
+  };
+  using Sum = std::conditional_t<std::is_integral_v<T>, T, double>;
+  for (int64_t depths : {1, 2, 7, 8, 9, 33, 100}) {
+    const int64_t columns = loops.columns, gap = 3;
+    std::vector<T> a = RandomValues<T>(random, depths * kPanelRows), b = RandomValues<T>(random, depths * columns);
+    for (bool add : {false, true}) {
+      std::vector<T> c = RandomValues<T>(random, kPanelRows * (columns + gap)), before = c;
+      loops.tile(depths, a.data(), b.data(), c.data(), columns + gap, add);
+      for (int64_t i = 0; i < kPanelRows; ++i)
+        for (int64_t j = 0; j < columns + gap; ++j) {
+          const auto at = static_cast<size_t>(i * (columns + gap) + j);
+          Sum sum = add || j >= columns ? static_cast<Sum>(before[at]) : Sum{0};
+          for (int64_t k = 0; k < depths && j < columns; ++k)
+            sum += static_cast<Sum>(a[static_cast<size_t>(k * kPanelRows + i)]) *
+                   static_cast<Sum>(b[static_cast<size_t>(k * columns + j)]);
+          expect(c[at], sum, "tile");
+        }
+    }
+    const int64_t n = 2 * columns + 1;
+    std::vector<T> rows = RandomValues<T>(random, depths * n), to = RandomValues<T>(random, n), before = to;
+    loops.add_rows(depths, a.data(), rows.data(), n, to.data(), n);
+    for (int64_t j = 0; j < n; ++j) {
+      Sum sum = static_cast<Sum>(before[static_cast<size_t>(j)]);
+      for (int64_t k = 0; k < depths; ++k)
+        sum += static_cast<Sum>(a[static_cast<size_t>(k)]) * static_cast<Sum>(rows[static_cast<size_t>(k * n + j)]);
+      expect(to[static_cast<size_t>(j)], sum, "add_rows");
+    }
+    Sum product{0};
+    for (size_t k = 0; k < static_cast<size_t>(depths); ++k) product += static_cast<Sum>(a[k]) * static_cast<Sum>(b[k]);
+    expect(loops.dot(depths, a.data(), b.data()), product, "dot");
+  }
+}
+
+TEST(PanelKernels, EveryInstructionSetAgreesWithPlainLoops) {
+  for (Isa isa : testing::RunnableIsas()) {
+    SCOPED_TRACE(static_cast<int>(isa));
+    CompareLoopsWithPlain(PanelKernelsOf(isa).floats, 2e-5);
+    CompareLoopsWithPlain(PanelKernelsOf(isa).doubles, 1e-12);
+    CompareLoopsWithPlain(PanelKernelsOf(isa).words32, 0);
+    CompareLoopsWithPlain(PanelKernelsOf(isa).words64, 0);
+  }
 }
 
 TEST(Gemm, NothingToAddUpGivesZerosOrLeavesC) {

@@ -11,7 +11,7 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/ferry)
 install(EXPORT ferry NAMESPACE ferry:: FILE ferry-targets.cmake DESTINATION ${package_folder})
 configure_package_config_file(cmake/ferry-config.cmake.in ${PROJECT_BINARY_DIR}/ferry-config.cmake
   INSTALL_DESTINATION ${package_folder})
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/ferry-config-version.cmake COMPATIBILITY SameMinorVersion)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/ferry-config-version.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/ferry-config.cmake ${PROJECT_BINARY_DIR}/ferry-config-version.cmake
   DESTINATION ${package_folder})
 

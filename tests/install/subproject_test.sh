@@ -55,7 +55,7 @@ FetchContent_Declare(ferry SOURCE_DIR $source)
 FetchContent_MakeAvailable(ferry)"
 
 cd "$work/subdirectory/build"
-grep '"command"' compile_commands.json | grep 'main\.cc' > ../own_command
+grep '"command"' compile_commands.json | grep 'consumer_static\.dir' > ../own_command
 grep -q -- '-O1 -DCONSUMER_RELEASE' ../own_command || fail "the consumer's own flags: $(cat ../own_command)"
 for flag in -Wall -fdata-sections -fvisibility -fPIC -Os; do
   if grep -q -- "$flag" ../own_command; then fail "Ferry's $flag reached the consumer: $(cat ../own_command)"; fi

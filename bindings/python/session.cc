@@ -2,9 +2,13 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include "bindings.h"
 #include "convert.h"
 #include "engine/profile.h"
+#include "engine/runtime.h"
 #include "interrupt.h"
 #include "measure/random_input.h"
 #include "measure/recording.h"
@@ -15,6 +19,22 @@ namespace ferry::python {
 namespace {
 
 using CancelFlag = std::atomic<bool>;
+
+// Options of runs as Python sets them; 0: those of the session.
+struct PyRunOptions {
+  CancelFlag cancelled{false};
+  std::chrono::nanoseconds time_limit{0};
+  size_t max_bytes = 0;
+  int64_t max_iterations = 0;
+};
+
+double ToSeconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+std::chrono::nanoseconds FromSeconds(double seconds) {
+  Require(seconds >= 0 && seconds <= 1e9, "a time limit must be 0 to 1e9 seconds, got ", seconds);
+  const std::chrono::nanoseconds time(static_cast<int64_t>(seconds * 1e9));
+  return seconds > 0 ? std::max(time, std::chrono::nanoseconds(1)) : time;
+}
 
 // Options as Python sets them: those of the engine, and values to take instead of initializers of the model.
 struct PyOptions : SessionOptions {
@@ -76,15 +96,15 @@ class PySession {
       for (const ValueInfo& info : *list) type_of_[info.name] = &info.type;
   }
 
-  py::list Run(const py::object& names, const py::object& feeds, CancelFlag* cancel, Profile* profile) const {
-    std::vector<Value> results = RunFed(names, feeds, cancel, {.profile = profile});
+  py::list Run(const py::object& names, const py::object& feeds, PyRunOptions* given, Profile* profile) const {
+    std::vector<Value> results = RunFed(names, feeds, given, {.profile = profile});
     py::list out(results.size());
     for (size_t i = 0; i < results.size(); ++i) out[i] = ToPython(results[i]);
     return out;
   }
 
   // Results stay values. `places` has one entry per result: a value whose memory it is to be written to, or None.
-  py::list RunBound(const py::object& names, const py::object& feeds, const py::list& places, CancelFlag* cancel,
+  py::list RunBound(const py::object& names, const py::object& feeds, const py::list& places, PyRunOptions* given,
                     Profile* profile) const {
     std::vector<std::optional<Tensor>> bound;
     for (py::handle place : places)
@@ -99,7 +119,7 @@ class PySession {
                ", and the run gives ", dtype, shape);
         return there;
       };
-    std::vector<Value> results = RunFed(names, feeds, cancel, std::move(options));
+    std::vector<Value> results = RunFed(names, feeds, given, std::move(options));
     py::list out(results.size());
     for (size_t i = 0; i < results.size(); ++i) out[i] = py::cast(PyValue{results[i]});
     return out;
@@ -127,14 +147,19 @@ class PySession {
     return inputs;
   }
 
-  std::vector<Value> RunFed(const py::object& names, const py::object& feeds, CancelFlag* cancel,
+  std::vector<Value> RunFed(const py::object& names, const py::object& feeds, PyRunOptions* given,
                             RunOptions options) const {
     std::vector<NamedValue> inputs = InputsOf(feeds);
     std::vector<std::string> wanted;
     if (!names.is_none()) wanted = names.cast<std::vector<std::string>>();
     CancelFlag mine{false};
-    CancelFlag& flag = cancel ? *cancel : mine;
+    CancelFlag& flag = given ? given->cancelled : mine;
     options.cancelled = &flag;
+    if (given) {
+      options.time_limit = given->time_limit;
+      options.max_bytes = given->max_bytes;
+      options.max_iterations = given->max_iterations;
+    }
     bool interrupted = false;
     try {
       InterruptGuard guard(flag);
@@ -197,16 +222,38 @@ void BindSession(py::module_& m) {
           "precision",
           [](const PyOptions& options) { return options.precision == Precision::kBf16 ? "bf16" : "float32"; },
           [](PyOptions& options, const std::string& name) { options.precision = PrecisionNamed(name); })
-      .def_readwrite("max_iterations", &PyOptions::max_iterations)
+      .def_property(
+          "max_iterations", [](const PyOptions& options) { return options.limits.iterations; },
+          [](PyOptions& options, int64_t count) { options.limits.iterations = count; })
+      .def_property(
+          "time_limit", [](const PyOptions& options) { return ToSeconds(options.limits.time); },
+          [](PyOptions& options, double seconds) { options.limits.time = FromSeconds(seconds); })
+      .def_property(
+          "max_bytes", [](const PyOptions& options) { return options.limits.bytes; },
+          [](PyOptions& options, size_t bytes) { options.limits.bytes = bytes; })
+      .def_property(
+          "max_expanded_nodes", [](const PyOptions& options) { return options.limits.expanded_nodes; },
+          [](PyOptions& options, size_t nodes) { options.limits.expanded_nodes = nodes; })
+      .def_readwrite("max_programs", &PyOptions::max_programs)
+      .def_readwrite("runtime", &PyOptions::runtime)
       .def_readwrite("free_dimensions", &PyOptions::free_dimensions)
       .def("set_initializer", [](PyOptions& options, const std::string& name, const PyValue& value) {
         options.initializers[name] = value.value;
       });
 
-  py::class_<CancelFlag>(m, "CancelFlag")
-      .def(py::init([] { return std::make_unique<CancelFlag>(false); }))
-      .def("set", [](CancelFlag& flag, bool value) { flag.store(value); })
-      .def("get", [](const CancelFlag& flag) { return flag.load(); });
+  py::class_<Runtime, std::shared_ptr<Runtime>>(m, "Runtime")
+      .def(py::init([](int threads) { return std::make_shared<Runtime>(threads); }))
+      .def("threads", &Runtime::threads);
+
+  py::class_<PyRunOptions>(m, "RunOptions")
+      .def(py::init([] { return std::make_unique<PyRunOptions>(); }))
+      .def("set_cancelled", [](PyRunOptions& options, bool value) { options.cancelled.store(value); })
+      .def("cancelled", [](const PyRunOptions& options) { return options.cancelled.load(); })
+      .def_property(
+          "time_limit", [](const PyRunOptions& options) { return ToSeconds(options.time_limit); },
+          [](PyRunOptions& options, double seconds) { options.time_limit = FromSeconds(seconds); })
+      .def_readwrite("max_bytes", &PyRunOptions::max_bytes)
+      .def_readwrite("max_iterations", &PyRunOptions::max_iterations);
 
   py::class_<Profile>(m, "Profile")
       .def(py::init<>())

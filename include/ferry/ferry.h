@@ -30,7 +30,7 @@
 extern "C" {
 #endif
 
-#define FERRY_ABI_VERSION 3
+#define FERRY_ABI_VERSION 4
 
 /* The ABI version of the library that was loaded: at least the FERRY_ABI_VERSION this was compiled with, or too old. */
 FERRY_API uint32_t ferry_abi_version(void);
@@ -53,9 +53,10 @@ typedef enum ferry_code {
   FERRY_NOT_FOUND = 3,        /* a file or a name does not exist */
   FERRY_UNSUPPORTED = 4,      /* valid, but not something Ferry can do */
   FERRY_IO = 5,               /* the operating system refused */
-  FERRY_LIMIT = 6,            /* a safety limit was reached: size, depth, iterations, memory */
+  FERRY_LIMIT = 6,            /* a limit was reached: size, depth, iterations, memory */
   FERRY_CANCELLED = 7,        /* ferry_run_options_cancel was called */
-  FERRY_INTERNAL = 8          /* a fault in Ferry itself */
+  FERRY_INTERNAL = 8,         /* a fault in Ferry itself */
+  FERRY_DEADLINE = 9          /* a time limit passed; only where one was set */
 } ferry_code;
 
 typedef struct ferry_status ferry_status;
@@ -216,8 +217,30 @@ FERRY_API ferry_status* ferry_options_set_tune(ferry_options* options, const cha
    weights of convolutions that are products are kept as bfloat16 (half the memory), what they are multiplied with is
    rounded to it, and sums stay float32: errors of some thousandths. Any other name is refused. */
 FERRY_API ferry_status* ferry_options_set_precision(ferry_options* options, const char* precision);
-/* After how many turns of one Loop a run gives up with FERRY_LIMIT; 2^40 by default. */
+/* After how many turns of Loops and Scans, all of a run together, it gives up with FERRY_LIMIT; 100 million by
+ * default. */
 FERRY_API ferry_status* ferry_options_set_max_iterations(ferry_options* options, int64_t iterations);
+/* How many seconds opening the model may take, and every run after that, until FERRY_DEADLINE; 0 (the default): any. */
+FERRY_API ferry_status* ferry_options_set_time_limit(ferry_options* options, double seconds);
+/* How many bytes a run may hold at once, its arena, tensors and strings, weights not among them, until FERRY_LIMIT; 0
+ * (the default): any. */
+FERRY_API ferry_status* ferry_options_set_max_bytes(ferry_options* options, size_t bytes);
+/* How many nodes the functions of a model may become when it is opened; a million by default. */
+FERRY_API ferry_status* ferry_options_set_max_expanded_nodes(ferry_options* options, size_t nodes);
+/* For how many sets of input shapes what a run needs is kept ready; 32 by default, at least 1. The one that was not
+ * used for the longest time leaves first. */
+FERRY_API ferry_status* ferry_options_set_max_programs(ferry_options* options, int programs);
+
+/* What several sessions share: the threads that their runs use. */
+typedef struct ferry_runtime ferry_runtime;
+
+/* A runtime with so many threads for one run, the caller's included; 0: one per core. */
+FERRY_API ferry_status* ferry_runtime_create(int threads, ferry_runtime** out);
+/* Frees a runtime; NULL is fine. Sessions that were opened with it keep its threads. */
+FERRY_API void ferry_runtime_free(ferry_runtime* runtime);
+/* The session takes part in `runtime` instead of having threads of its own; NULL: it has. Threads set for the session
+ * itself must be 0 or as many. */
+FERRY_API ferry_status* ferry_options_set_runtime(ferry_options* options, ferry_runtime* runtime);
 
 /* A model made ready to run. Many threads may call ferry_run on one session at once. */
 typedef struct ferry_session ferry_session;
@@ -321,7 +344,12 @@ FERRY_API void ferry_run_options_free(ferry_run_options* options);
 FERRY_API ferry_status* ferry_run_options_set_profile(ferry_run_options* options, ferry_profile* profile);
 /* Outputs lie in the caller's memory. The struct is copied; NULL: in memory of Ferry's own. */
 FERRY_API ferry_status* ferry_run_options_set_allocator(ferry_run_options* options, const ferry_allocator* allocator);
-/* Ends the runs that use these options, and those that will, with FERRY_CANCELLED. From any thread, at any time. */
+/* Limits of these runs in place of their session's; 0: the session's. Making ready for new shapes is part of a run. */
+FERRY_API ferry_status* ferry_run_options_set_time_limit(ferry_run_options* options, double seconds);
+FERRY_API ferry_status* ferry_run_options_set_max_bytes(ferry_run_options* options, size_t bytes);
+FERRY_API ferry_status* ferry_run_options_set_max_iterations(ferry_run_options* options, int64_t iterations);
+/* Ends the runs that use these options, and those that will, with FERRY_CANCELLED, within some 50 milliseconds. From
+ * any thread, at any time. */
 FERRY_API void ferry_run_options_cancel(ferry_run_options* options);
 /* Takes a cancellation back. */
 FERRY_API void ferry_run_options_reset(ferry_run_options* options);

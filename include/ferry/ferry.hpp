@@ -34,6 +34,7 @@ enum class Code : int {
   kLimit = FERRY_LIMIT,
   kCancelled = FERRY_CANCELLED,
   kInternal = FERRY_INTERNAL,
+  kDeadline = FERRY_DEADLINE,
 };
 
 class Error : public std::runtime_error {
@@ -221,6 +222,20 @@ class Value {
   detail::Owned<ferry_value, ferry_value_free> handle_;
 };
 
+// What several sessions share: the threads that their runs use.
+class Runtime {
+ public:
+  explicit Runtime(int threads = 0) {  // of one run, the caller's included; 0: one per core
+    ferry_runtime* made = nullptr;
+    detail::Check(ferry_runtime_create(threads, &made));
+    handle_.reset(made);
+  }
+  ferry_runtime* handle() const { return handle_.get(); }
+
+ private:
+  detail::Owned<ferry_runtime, ferry_runtime_free> handle_;
+};
+
 struct Options {
   int threads = 0;  // 0: one per core
   std::string provider = "cpu";
@@ -231,6 +246,13 @@ struct Options {
   std::string tune;    // a file that remembers which algorithms were fastest here; "none": timed, not remembered
   std::string precision =
       "float32";  // of products: float32, or bf16 (weights as bfloat16: half the memory, less exact)
+  // Limits; 0: none, or the usual one.
+  double time_limit = 0;             // seconds that opening the model and every run may take
+  size_t max_bytes = 0;              // that a run holds at once beside weights: arena, tensors, strings
+  int64_t max_iterations = 0;        // of all Loops and Scans of a run together; usually 100 million
+  size_t max_expanded_nodes = 0;     // that functions of the model become; usually a million
+  int max_programs = 0;              // sets of input shapes that stay ready; usually 32
+  const Runtime* runtime = nullptr;  // null: threads of its own
 };
 
 // What a model takes or gives.
@@ -277,6 +299,10 @@ class RunOptions {
   void SetAllocator(const ferry_allocator& allocator) {
     detail::Check(ferry_run_options_set_allocator(handle_.get(), &allocator));
   }
+  // Limits of these runs in place of the session's; 0: the session's.
+  void SetTimeLimit(double seconds) { detail::Check(ferry_run_options_set_time_limit(handle_.get(), seconds)); }
+  void SetMaxBytes(size_t bytes) { detail::Check(ferry_run_options_set_max_bytes(handle_.get(), bytes)); }
+  void SetMaxIterations(int64_t count) { detail::Check(ferry_run_options_set_max_iterations(handle_.get(), count)); }
   void Cancel() { ferry_run_options_cancel(handle_.get()); }
   void Reset() { ferry_run_options_reset(handle_.get()); }
   ferry_run_options* handle() const { return handle_.get(); }
@@ -355,6 +381,13 @@ class Session {
     detail::Check(ferry_options_set_exact(made, options.exact));
     detail::Check(ferry_options_set_tune(made, options.tune.c_str()));
     detail::Check(ferry_options_set_precision(made, options.precision.c_str()));
+    detail::Check(ferry_options_set_time_limit(made, options.time_limit));
+    detail::Check(ferry_options_set_max_bytes(made, options.max_bytes));
+    if (options.max_iterations != 0) detail::Check(ferry_options_set_max_iterations(made, options.max_iterations));
+    if (options.max_expanded_nodes != 0)
+      detail::Check(ferry_options_set_max_expanded_nodes(made, options.max_expanded_nodes));
+    if (options.max_programs != 0) detail::Check(ferry_options_set_max_programs(made, options.max_programs));
+    if (options.runtime) detail::Check(ferry_options_set_runtime(made, options.runtime->handle()));
     return owned;
   }
 

@@ -1,7 +1,9 @@
 // What stands behind the handles of ferry.h, and the one place where exceptions end.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <new>
 #include <optional>
@@ -10,6 +12,7 @@
 
 #include "base/error.h"
 #include "engine/profile.h"
+#include "engine/runtime.h"
 #include "engine/session.h"
 #include "ferry/ferry.h"
 
@@ -24,6 +27,10 @@ struct ferry_value {
 
 struct ferry_options {
   ferry::SessionOptions options;
+};
+
+struct ferry_runtime {
+  std::shared_ptr<ferry::Runtime> runtime;
 };
 
 struct ferry_value_info {
@@ -46,6 +53,9 @@ struct ferry_run_options {
   std::atomic<bool> cancelled{false};
   ferry::Profile* profile = nullptr;
   std::optional<ferry_allocator> allocator;
+  std::chrono::nanoseconds time_limit{0};
+  size_t max_bytes = 0;
+  int64_t max_iterations = 0;
 };
 
 struct ferry_report {
@@ -79,6 +89,14 @@ ferry_status* Guard(const Body& body) noexcept {
 // Refuses null where a pointer must stand: RequirePointer(path, "path").
 inline void RequirePointer(const void* pointer, const char* name) {
   if (!pointer) Fail(ErrorCode::kInvalidArgument, "'", name, "' must not be NULL");
+}
+
+// A time limit in seconds; 0 is none.
+inline std::chrono::nanoseconds ToTimeLimit(double seconds) {
+  constexpr double kMost = 1e9;  // as long as nanoseconds can be counted, and some
+  Require(seconds >= 0 && seconds <= kMost, "a time limit must be 0 to ", kMost, " seconds, got ", seconds);
+  const std::chrono::nanoseconds limit(static_cast<int64_t>(seconds * 1e9));
+  return seconds > 0 ? std::max(limit, std::chrono::nanoseconds(1)) : limit;
 }
 
 inline Shape ToShape(const int64_t* dims, size_t rank) {

@@ -49,6 +49,9 @@ RunOptions OptionsOf(const ferry_run_options* options) {
   if (!options) return made;
   made.cancelled = &options->cancelled;
   made.profile = options->profile;
+  made.time_limit = options->time_limit;
+  made.max_bytes = options->max_bytes;
+  made.max_iterations = options->max_iterations;
   if (options->allocator)
     made.place_result = [allocator = *options->allocator](size_t output, DType dtype, const Shape& shape) {
       return Allocate(allocator, output, dtype, shape);
@@ -109,6 +112,28 @@ ferry_status* ferry_run_options_set_allocator(ferry_run_options* options, const 
     RequirePointer(options, "options");
     if (allocator) RequirePointer(reinterpret_cast<const void*>(allocator->allocate), "allocate");
     options->allocator = allocator ? std::optional(*allocator) : std::nullopt;
+  });
+}
+
+ferry_status* ferry_run_options_set_time_limit(ferry_run_options* options, double seconds) {
+  return Guard([&] {
+    RequirePointer(options, "options");
+    options->time_limit = ToTimeLimit(seconds);
+  });
+}
+
+ferry_status* ferry_run_options_set_max_bytes(ferry_run_options* options, size_t bytes) {
+  return Guard([&] {
+    RequirePointer(options, "options");
+    options->max_bytes = bytes;
+  });
+}
+
+ferry_status* ferry_run_options_set_max_iterations(ferry_run_options* options, int64_t iterations) {
+  return Guard([&] {
+    RequirePointer(options, "options");
+    Require(iterations >= 0, "loops can't have at most ", iterations, " turns");
+    options->max_iterations = iterations;
   });
 }
 

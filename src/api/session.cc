@@ -115,8 +115,53 @@ ferry_status* ferry_options_set_precision(ferry_options* options, const char* pr
 ferry_status* ferry_options_set_max_iterations(ferry_options* options, int64_t iterations) {
   return Guard([&] {
     RequirePointer(options, "options");
-    Require(iterations > 0, "a loop can't have at most ", iterations, " turns");
-    options->options.max_iterations = iterations;
+    Require(iterations > 0, "loops can't have at most ", iterations, " turns");
+    options->options.limits.iterations = iterations;
+  });
+}
+
+ferry_status* ferry_options_set_time_limit(ferry_options* options, double seconds) {
+  return Guard([&] {
+    RequirePointer(options, "options");
+    options->options.limits.time = ToTimeLimit(seconds);
+  });
+}
+
+ferry_status* ferry_options_set_max_bytes(ferry_options* options, size_t bytes) {
+  return Guard([&] {
+    RequirePointer(options, "options");
+    options->options.limits.bytes = bytes;
+  });
+}
+
+ferry_status* ferry_options_set_max_expanded_nodes(ferry_options* options, size_t nodes) {
+  return Guard([&] {
+    RequirePointer(options, "options");
+    options->options.limits.expanded_nodes = nodes;
+  });
+}
+
+ferry_status* ferry_options_set_max_programs(ferry_options* options, int programs) {
+  return Guard([&] {
+    RequirePointer(options, "options");
+    Require(programs > 0, "a session can't keep ", programs, " programs");
+    options->options.max_programs = programs;
+  });
+}
+
+ferry_status* ferry_runtime_create(int threads, ferry_runtime** out) {
+  return Guard([&] {
+    RequirePointer(out, "out");
+    *out = new ferry_runtime{std::make_shared<Runtime>(threads)};
+  });
+}
+
+void ferry_runtime_free(ferry_runtime* runtime) { delete runtime; }
+
+ferry_status* ferry_options_set_runtime(ferry_options* options, ferry_runtime* runtime) {
+  return Guard([&] {
+    RequirePointer(options, "options");
+    options->options.runtime = runtime ? runtime->runtime : nullptr;
   });
 }
 

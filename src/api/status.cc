@@ -29,6 +29,7 @@ ferry_code ToCode(ErrorCode code) noexcept {
     case ErrorCode::kIo: return FERRY_IO;
     case ErrorCode::kLimit: return FERRY_LIMIT;
     case ErrorCode::kCancelled: return FERRY_CANCELLED;
+    case ErrorCode::kDeadline: return FERRY_DEADLINE;
     case ErrorCode::kInternal: break;
   }
   return FERRY_INTERNAL;

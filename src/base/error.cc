@@ -11,6 +11,7 @@ const char* ErrorCodeName(ErrorCode code) {
     case ErrorCode::kIo: return "input/output error";
     case ErrorCode::kLimit: return "limit reached";
     case ErrorCode::kCancelled: return "cancelled";
+    case ErrorCode::kDeadline: return "deadline passed";
     case ErrorCode::kInternal: return "internal error";
   }
   return "unknown error";

@@ -15,8 +15,9 @@ enum class ErrorCode {
   kNotFound,         // a file or a name does not exist
   kUnsupported,      // valid, but not something Ferry can do
   kIo,               // the operating system refused
-  kLimit,            // a safety limit was reached (size, depth, iterations)
+  kLimit,            // a limit was reached (size, depth, memory, iterations)
   kCancelled,        // the caller asked to stop
+  kDeadline,         // it took longer than the caller allowed
   kInternal,         // a fault in Ferry itself
 };
 

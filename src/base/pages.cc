@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/check_run.h"
 #include "base/error.h"
 
 namespace ferry {
@@ -29,7 +30,12 @@ void Advise(const void* data, size_t bytes, int advice, uintptr_t page) {
 
 void TakePages([[maybe_unused]] void* data, [[maybe_unused]] size_t bytes) {
 #ifdef MADV_POPULATE_WRITE
-  Advise(data, bytes, MADV_POPULATE_WRITE);
+  constexpr size_t kAtOnce = size_t{32} << 20;  // some milliseconds
+  auto* begin = static_cast<std::byte*>(data);
+  for (size_t at = 0; at < bytes; at += kAtOnce) {
+    if (at > 0) CheckRun();
+    Advise(begin + at, std::min(kAtOnce, bytes - at), MADV_POPULATE_WRITE);
+  }
 #endif
 }
 

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/run_scope.h"
+
 namespace ferry {
 namespace {
 
@@ -111,7 +113,11 @@ class Stretch {
 class Loop {
  public:
   Loop(FunctionRef<void(int64_t, int64_t)> body, const Cuts& cuts, int threads)
-      : body_(body), cuts_(cuts), stretch_count_(std::min<int64_t>(pieces(), threads)) {
+      : body_(body),
+        cuts_(cuts),
+        stretch_count_(std::min<int64_t>(pieces(), threads)),
+        scope_(RunScope::Current()),
+        may_stop_(scope_ && scope_->may_stop()) {
     for (int64_t i = 0; i < stretch_count_; ++i)
       stretches_[i].Set(pieces() * i / stretch_count_, pieces() * (i + 1) / stretch_count_);
   }
@@ -119,6 +125,7 @@ class Loop {
   int64_t pieces() const { return cuts_.pieces(); }
 
   void Work(int thread) {
+    InScope in_scope(scope_);
     const int64_t own = thread % stretch_count_;
     for (int64_t index; thread < stretch_count_ && (index = stretches_[own].TakeFirst()) >= 0;) RunPiece(index);
     for (int64_t i = 0; i < stretch_count_; ++i)
@@ -133,6 +140,7 @@ class Loop {
   void RunPiece(int64_t index) {
     if (failed_.load(std::memory_order_relaxed)) return;
     try {
+      if (may_stop_) scope_->Check();
       body_(cuts_.Begin(index), cuts_.Begin(index + 1));
     } catch (...) {
       if (!failed_.exchange(true)) failure_ = std::current_exception();
@@ -142,10 +150,19 @@ class Loop {
   const FunctionRef<void(int64_t, int64_t)> body_;
   const Cuts cuts_;
   const int64_t stretch_count_;
+  RunScope* const scope_;
+  const bool may_stop_;
   std::atomic<bool> failed_{false};
   std::exception_ptr failure_;
   Stretch stretches_[kMostPieces];
 };
+
+void RunAlone(const Cuts& cuts, FunctionRef<void(int64_t, int64_t)> body) {
+  for (int64_t i = 0; i < cuts.pieces(); ++i) {
+    CheckRun();
+    body(cuts.Begin(i), cuts.Begin(i + 1));
+  }
+}
 
 // Counts forks: a child has none of the threads that its parent's crews are made of.
 std::atomic<uint64_t>& Forks() {
@@ -302,7 +319,16 @@ void ThreadPool::ParallelFor(int64_t count, int64_t grain, FunctionRef<void(int6
     Loop loop(body, cuts, team_->size);
     if (team_->Current().Run(loop)) return loop.Rethrow();
   }
-  for (int64_t i = 0; i < cuts.pieces(); ++i) body(cuts.Begin(i), cuts.Begin(i + 1));
+  RunAlone(cuts, body);
+}
+
+void RunPieces(int64_t count, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
+  if (count <= 0) return;
+  const RunScope* const scope = RunScope::Current();
+  if (scope && scope->may_stop())
+    RunAlone(Cuts(count, grain), body);
+  else
+    body(0, count);
 }
 
 }  // namespace ferry

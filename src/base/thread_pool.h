@@ -20,12 +20,16 @@ class ThreadPool {
   int threads() const;
 
   // Calls body(begin, end) over pieces of at least `grain` that cover [0, count); returns when all are done. The first
-  // exception is thrown again here. A loop started while another one holds the team runs on its own thread.
+  // exception is thrown again here. A loop started while another one holds the team runs on its own thread. Threads of
+  // the team are in the run of whoever started the loop (base/run_scope.h), and look between pieces whether it goes on.
   void ParallelFor(int64_t count, int64_t grain, FunctionRef<void(int64_t, int64_t)> body);
 
  private:
   struct Team;
   std::unique_ptr<Team> team_;
 };
+
+// The same without a team: on the calling thread, in one piece where nothing could end the run between two of them.
+void RunPieces(int64_t count, int64_t grain, FunctionRef<void(int64_t, int64_t)> body);
 
 }  // namespace ferry

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/run_scope.h"
 #include "base/zip_format.h"
 
 namespace ferry {
@@ -212,6 +213,8 @@ void CheckCrc(const ZipEntry& entry, std::span<const std::byte> contents) {
 
 }  // namespace
 
+uint64_t InflatedLimit() { return RunScope::CurrentLimits().inflated_bytes; }
+
 bool ZipArchive::LooksLikeZip(std::span<const std::byte> file) {
   return file.size() >= kEndBytes && (Fields(file).U32(0) == kLocalSignature || Fields(file).U32(0) == kEndSignature);
 }
@@ -238,6 +241,8 @@ std::shared_ptr<ZipArchive> ZipArchive::Open(SharedBytes bytes, const ZipLimits&
     CentralRecord record = ReadCentralRecord(file, at, end, i);
     extents.push_back(LocateContents(file, record));
     extents.back().entry = i;
+    if (record.entry.method == ZipEntry::Method::kDeflated)
+      archive->claimed_ += std::min(record.entry.size, UINT64_MAX - archive->claimed_);
     archive->entries_.push_back(std::move(record.entry));
     at += record.bytes;
   }
@@ -275,9 +280,15 @@ SharedBytes ZipArchive::Inflate(const ZipEntry& entry) {
   // No deflate stream unfolds further than this: a larger claim is a lie, and memory is not reserved for it.
   constexpr uint64_t kMostPerByte = 1032;
   if (entry.size / kMostPerByte > entry.packed_size) wrong("claims to unfold further than compression can");
-  if (entry.size > limits_.inflated_entry || entry.size > limits_.inflated_archive - inflated_)
+  if (entry.size > limits_.inflated_entry)
     Fail(ErrorCode::kLimit, "ZIP archive: entry '", Printable(entry.name), "' would unfold to ", entry.size,
-         " bytes, more than the limit");
+         " bytes, more than the limit of ", limits_.inflated_entry,
+         "; store it uncompressed, or raise the limit "
+         "(max_inflated_bytes, --max-inflated; a quarter of it for one entry)");
+  if (claimed_ > limits_.inflated_archive || entry.size > limits_.inflated_archive - inflated_)
+    Fail(ErrorCode::kLimit, "ZIP archive: its compressed entries would unfold to ", claimed_,
+         " bytes, more than the limit of ", limits_.inflated_archive,
+         "; store them uncompressed, or raise the limit (max_inflated_bytes, --max-inflated)");
   if (entry.packed_size > UINT32_MAX || entry.size > UINT32_MAX) wrong("is too large for a compressed entry");
   inflated_ += entry.size;
   std::shared_ptr<std::byte> memory = AllocateBytes(entry.size);
@@ -285,12 +296,20 @@ SharedBytes ZipArchive::Inflate(const ZipEntry& entry) {
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(file_.bytes.data() + entry.offset));
   stream.avail_in = static_cast<uInt>(entry.packed_size);
   stream.next_out = reinterpret_cast<Bytef*>(memory.get());
-  stream.avail_out = static_cast<uInt>(entry.size);
   constexpr int kRawDeflate = -MAX_WBITS;
+  constexpr uint64_t kInflatedAtOnce = uint64_t{8} << 20;
   if (inflateInit2(&stream, kRawDeflate) != Z_OK) Fail(ErrorCode::kLimit, "no memory to unfold a compressed entry");
-  int result = inflate(&stream, Z_FINISH);
+  const std::unique_ptr<z_stream, int (*)(z_stream*)> ends(&stream, inflateEnd);
+  int result = Z_OK;
+  for (uint64_t done = 0; done < entry.size && result == Z_OK; done = stream.total_out) {
+    CheckRun();
+    stream.avail_out = static_cast<uInt>(std::min(kInflatedAtOnce, entry.size - done));
+    const uLong before = stream.total_out;
+    result = inflate(&stream, Z_NO_FLUSH);
+    if (stream.total_out == before) break;  // the stream ends too soon
+  }
+  if (result == Z_OK) result = inflate(&stream, Z_FINISH);
   bool complete = result == Z_STREAM_END && stream.avail_in == 0 && stream.total_out == entry.size;
-  inflateEnd(&stream);
   if (!complete) wrong("is damaged: its compressed data does not unfold to the size it claims");
   SharedBytes contents{{memory.get(), entry.size}, memory};
   CheckCrc(entry, contents.bytes);

@@ -29,10 +29,13 @@ struct ZipEntry {
   uint64_t offset = 0;       // of these bytes in the file
 };
 
+// What the limits in force allow compressed entries to unfold to (base/limits.h).
+uint64_t InflatedLimit();
+
 struct ZipLimits {
   uint64_t entries = 1'000'000;
-  uint64_t inflated_entry = uint64_t{1} << 30;    // a compressed entry may not unfold to more than this,
-  uint64_t inflated_archive = uint64_t{4} << 30;  // nor all that are read together
+  uint64_t inflated_entry = InflatedLimit() / 4;  // a compressed entry may not unfold to more than this,
+  uint64_t inflated_archive = InflatedLimit();    // nor all of them together
 };
 
 enum class ZipCheck : uint8_t {
@@ -63,6 +66,7 @@ class ZipArchive {
 
   SharedBytes file_;
   ZipLimits limits_;
+  uint64_t claimed_ = 0;  // bytes that compressed entries say they unfold to
   uint64_t inflated_ = 0;
   std::vector<ZipEntry> entries_;
   std::map<std::string_view, size_t> by_name_;

@@ -7,8 +7,42 @@
 
 namespace ferry::cli {
 
+namespace {
+
+uint64_t BytesFrom(const Arguments& arguments, std::string_view name, uint64_t otherwise) {
+  if (!arguments.Has(name)) return otherwise;
+  const std::string text = arguments.Get(name);
+  char* end = nullptr;
+  errno = 0;
+  const unsigned long long number = std::strtoull(text.c_str(), &end, 10);
+  const std::string unit(end);
+  const int shift = unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : 0;
+  const bool is_number = !text.empty() && text[0] >= '0' && text[0] <= '9' && errno == 0;
+  if (!is_number || (shift == 0 && !unit.empty()) || number == 0 || number > UINT64_MAX >> shift)
+    throw UsageError{
+        Cat("--", name, " must be a number of bytes, perhaps with K, M or G; got '", Printable(text), "'")};
+  return static_cast<uint64_t>(number) << shift;
+}
+
+}  // namespace
+
+Limits LimitsFrom(const Arguments& arguments) {
+  constexpr double kLongest = 1e9;
+  Limits limits;
+  const double seconds = arguments.Number("time-limit", 0);
+  if (arguments.Has("time-limit") && (seconds <= 0 || seconds > kLongest))
+    throw UsageError{
+        Cat("--time-limit must be a number of seconds, got '", Printable(arguments.Get("time-limit")), "'")};
+  limits.time = std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
+  limits.bytes = BytesFrom(arguments, "memory-limit", limits.bytes);
+  limits.iterations = arguments.Int("max-iterations", limits.iterations, 1, INT64_MAX);
+  limits.inflated_bytes = BytesFrom(arguments, "max-inflated", limits.inflated_bytes);
+  return limits;
+}
+
 SessionOptions SessionOptionsFrom(const Arguments& arguments) {
   SessionOptions options;
+  options.limits = LimitsFrom(arguments);
   options.threads = static_cast<int>(arguments.Int("threads", 0, 1, 1024));
   options.provider = arguments.Get("provider", "cpu");
   options.cache_folder = arguments.Get("cache", "");

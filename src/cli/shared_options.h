@@ -37,9 +37,27 @@ inline constexpr Option kPrecisionOption = {
         "of float products: bf16 keeps weights as bfloat16, half the memory, with errors of some thousandths "
         "(usually float32)",
     .words = "float32 bf16"};
+inline constexpr Option kTimeLimitOption = {
+    .name = "time-limit",
+    .value = "SECONDS",
+    .help = "give up when opening the model, or one run, takes longer (usually there is no limit)"};
+inline constexpr Option kMemoryLimitOption = {
+    .name = "memory-limit",
+    .value = "BYTES",
+    .help = "give up when a run needs more memory beside the weights; K, M and G are understood (usually no limit)"};
+inline constexpr Option kMaxIterationsOption = {
+    .name = "max-iterations",
+    .value = "N",
+    .help = "give up after so many turns of all loops of a run together (usually 100000000)"};
+inline constexpr Option kMaxInflatedOption = {
+    .name = "max-inflated",
+    .value = "BYTES",
+    .help = "refuse archives whose compressed entries unfold to more (usually 4G, a quarter of it for one entry)"};
 inline constexpr Option kDimOption = {
     .name = "dim", .value = "NAME=VALUE", .help = "the size of a named dimension (usually 1)", .repeated = true};
 
+// What the four options above say.
+Limits LimitsFrom(const Arguments& arguments);
 SessionOptions SessionOptionsFrom(const Arguments& arguments);
 std::map<std::string, int64_t> DimensionsFrom(const Arguments& arguments);
 

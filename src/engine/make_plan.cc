@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/check_run.h"
 #include "engine/copy_kernel.h"
 #include "engine/place_values.h"
 #include "engine/view_kernel.h"
@@ -179,6 +180,7 @@ class PlanBuilder {
   }
 
   void AddStep(const Node& node) {
+    CheckRun();
     const Operator* op = FindOperator(node.domain, node.op_type);
     if (!op || !op->compute)
       Fail(ErrorCode::kUnsupported, Describe(node), ": Ferry has no operator '", Printable(node.op_type),

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/pages.h"
+#include "base/run_scope.h"
 #include "engine/profile.h"
 #include "ops/evaluate.h"
 #include "tensor/copy.h"
@@ -73,6 +74,7 @@ Tensor MakeResult(const Slot& slot, std::shared_ptr<Buffer>& given) {
   constexpr size_t kWorthKeeping = 64 << 10, kTooMuch = 64 << 20;
   if (given && given.use_count() == 1) {
     std::shared_ptr<Buffer>(given).reset();  // counts up and down: what was done before the caller let go is done
+    given->ChargeTo(RunScope::CurrentAccount());
     return Tensor(slot.dtype, *slot.shape, given);
   }
   Tensor made(slot.dtype, *slot.shape);
@@ -124,20 +126,28 @@ std::unique_ptr<Frame> Program::MakeFrame() const {
 
 Program::~Program() { delete spare_frame_.load(std::memory_order_acquire); }
 
-std::unique_ptr<Frame> Program::TakeFrame() const {
+std::unique_ptr<Frame> Program::TakeIdleFrame() const {
   if (Frame* spare = spare_frame_.exchange(nullptr, std::memory_order_acq_rel)) return std::unique_ptr<Frame>(spare);
-  {
-    std::lock_guard lock(frames_mutex_);
-    if (!idle_frames_.empty()) {
-      std::unique_ptr<Frame> frame = std::move(idle_frames_.back());
-      idle_frames_.pop_back();
-      return frame;
-    }
+  std::lock_guard lock(frames_mutex_);
+  if (idle_frames_.empty()) return nullptr;
+  std::unique_ptr<Frame> frame = std::move(idle_frames_.back());
+  idle_frames_.pop_back();
+  return frame;
+}
+
+std::unique_ptr<Frame> Program::TakeFrame() const {
+  try {
+    std::unique_ptr<Frame> frame = TakeIdleFrame();
+    if (!frame) return MakeFrame();
+    for (Frame::Arena& arena : frame->arenas) arena.memory->ChargeTo(RunScope::CurrentAccount());
+    return frame;
+  } catch (Error& error) {
+    throw error.At("the arena for values between steps");
   }
-  return MakeFrame();
 }
 
 void Program::GiveBack(std::unique_ptr<Frame> frame) const {
+  for (Frame::Arena& arena : frame->arenas) arena.memory->ChargeTo(nullptr);
   Frame* none = nullptr;
   if (spare_frame_.compare_exchange_strong(none, frame.get(), std::memory_order_acq_rel)) {
     static_cast<void>(frame.release());
@@ -201,7 +211,9 @@ void Program::RunStep(size_t index, Frame& frame, const RunServices& services, c
                     *step.space);
   Profile::Clock::time_point begin = profile ? Profile::Clock::now() : Profile::Clock::time_point();
   try {
+    CheckRun();
     runner.kernel->Run(context);
+    SettleText(frame.outputs[index]);
   } catch (const Error& error) {
     FailAtNode(error, *step.node, frame.inputs[index]);
   } catch (const std::bad_alloc&) {
@@ -296,11 +308,7 @@ std::vector<Value> Program::Run(std::span<const Value> inputs, const RunServices
   BindInputs(*frame, inputs);
   std::vector<Tensor> placed = BindResults(*frame, inputs, extras.place);
   // A frame whose run fails is thrown away with whatever is half-written in it.
-  for (size_t i = 0; i < plan_->steps.size(); ++i) {
-    if (services.cancelled && services.cancelled->load(std::memory_order_relaxed))
-      Fail(ErrorCode::kCancelled, "the run was cancelled");
-    RunStep(i, *frame, services, extras);
-  }
+  for (size_t i = 0; i < plan_->steps.size(); ++i) RunStep(i, *frame, services, extras);
   std::vector<Value> results = CollectResults(*frame, std::move(placed), extras.place);
   for (int slot : plan_->per_run_slots) frame->values[static_cast<size_t>(slot)] = Value();
   if (frame->reusable) GiveBack(std::move(frame));

@@ -72,6 +72,7 @@ class Program {
 
   std::unique_ptr<Frame> MakeFrame() const;
   std::unique_ptr<Frame> TakeFrame() const;
+  std::unique_ptr<Frame> TakeIdleFrame() const;  // null: there is none
   void GiveBack(std::unique_ptr<Frame> frame) const;
   void BindInputs(Frame& frame, std::span<const Value> inputs) const;
   // Gives the tensors that the caller placed, one per result; none when nothing is placed.

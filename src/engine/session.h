@@ -10,20 +10,25 @@
 #include <utility>
 #include <vector>
 
+#include "base/run_scope.h"
 #include "engine/precision.h"
 #include "graph/model.h"
 #include "tensor/value.h"
 
 namespace ferry {
 
-class Provider;
+class Runtime;
 
 struct SessionOptions {
   int threads = 0;  // of one run, the caller included; 0: one per core, 1: no pool at all
   // Who runs it, in the order of preference ("cuda,cpu"); the CPU takes what is left.
   std::string provider = "cpu";
-  std::vector<const Provider*> more_providers;     // to be found by name beside the built-in ones
-  int64_t max_iterations = int64_t{1} << 40;       // of one Loop
+  // Usually those of the scope it is opened in.
+  Limits limits = RunScope::CurrentLimits();  // of opening the model, and of every run that is not given its own
+  int max_programs = 32;  // kept for as many sets of input shapes; the one not used for the longest time leaves first
+  // Sessions with the same runtime share its threads and the providers it adds, and `threads` is left at 0; null: each has threads of its own.
+  std::shared_ptr<Runtime> runtime;
+  const std::atomic<bool>* cancelled = nullptr;    // set by another thread to end the opening with kCancelled
   std::map<std::string, int64_t> free_dimensions;  // sizes for named dimensions, held against each run's inputs
   bool optimize = true;
   // A folder for packed weights, which the next start maps instead of packing again; made if it is not there. Empty:
@@ -40,7 +45,11 @@ class Profile;
 
 struct RunOptions {
   const std::atomic<bool>* cancelled = nullptr;  // set by another thread to end the run with kCancelled
-  Profile* profile = nullptr;                    // gets what each step took
+  // Limits of this run; 0: those of the session. Making ready for new shapes is part of a run.
+  std::chrono::nanoseconds time_limit{0};
+  size_t max_bytes = 0;
+  int64_t max_iterations = 0;
+  Profile* profile = nullptr;  // gets what each step took
   // Memory for the result with this index, or an undefined tensor for memory of its own; see PlaceResult.
   std::function<Tensor(size_t, DType, const Shape&)> place_result;
   // Told of the values that the run makes, by name, which need not be kept as results then; see WatchValue.
@@ -63,16 +72,19 @@ class Session {
   const std::vector<ValueInfo>& overridable_inputs() const;
   const std::vector<ValueInfo>& outputs() const;
   int threads() const;
+  const SessionOptions& options() const;
 
   // `outputs` names what is wanted, intermediate values too; empty means all outputs of the model, in order.
   std::vector<Value> Run(std::span<const NamedValue> inputs, std::span<const std::string> outputs = {},
                          const RunOptions& options = {}) const;
 
  private:
-  struct Shared;
   struct State;
   explicit Session(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+// "the model has no input 'x'; did you mean 'X'?"
+[[noreturn]] void FailUnknownName(const char* what, const std::string& name, const std::vector<std::string>& there);
 
 }  // namespace ferry

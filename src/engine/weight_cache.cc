@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "base/version.h"
 
@@ -22,126 +23,117 @@ std::string StateIn(const std::string& key) { return key[0] == '#' ? "#" : key.s
 
 }  // namespace
 
-std::shared_ptr<WeightCache::Order> WeightCache::OrderFor(const Tensor& weight, const std::string& form, DType dtype,
-                                                          int64_t count, Fill fill) {
-  std::string key = KeyInMemory(weight, form);
+constinit thread_local WeightCache::PackingBatch* WeightCache::PackingBatch::collecting_ = nullptr;
+
+std::shared_ptr<WeightCache::Object> WeightCache::ObjectFor(const Tensor& weight, const std::string& form) {
+  const std::string key = KeyInMemory(weight, form);
   std::lock_guard lock(mutex_);
-  Entry& entry = made_[key];
-  if (!entry.order) {
-    entry.order = std::make_shared<Order>();
-    entry.order->weight = weight;
-    entry.order->form = form;
-    entry.order->dtype = dtype;
-    entry.order->count = count;
-    entry.order->fill = std::move(fill);
-    entry.order->made = std::make_shared<Tensor>();
-    entry.weight = weight;
-    entry.held = entry.order->made;
+  std::shared_ptr<Object>& object = objects_[key];
+  if (!object) {
+    object = std::make_shared<Object>();
+    object->weight = weight;
   }
-  return entry.order;
+  return object;
 }
 
-// Now, or with the others of this thread's team.
-void WeightCache::Obtain(const std::shared_ptr<Order>& order) {
-  {
-    std::lock_guard lock(mutex_);
-    if (collecting_ == std::this_thread::get_id()) return waiting_.push_back(order);
+std::shared_ptr<WeightCache::PackingJob> WeightCache::JobFor(const Tensor& weight, const std::string& form, DType dtype,
+                                                             int64_t count, Fill fill) {
+  const std::string key = KeyInMemory(weight, form);
+  std::lock_guard lock(mutex_);
+  std::shared_ptr<PackingJob>& job = jobs_[key];
+  if (!job) {
+    job = std::make_shared<PackingJob>();
+    job->weight = weight;
+    job->form = form;
+    job->dtype = dtype;
+    job->count = count;
+    job->fill = std::move(fill);
   }
-  Carry(*order);
+  return job;
+}
+
+// Now, or with the others of this thread's batch.
+void WeightCache::RunOrCollect(const std::shared_ptr<PackingJob>& job) {
+  PackingBatch* batch = PackingBatch::collecting_;
+  if (batch && &batch->cache_ == this)
+    batch->jobs_.push_back(job);
+  else
+    Run(*job);
 }
 
 std::shared_ptr<const Tensor> WeightCache::GetTensor(const Tensor& weight, const std::string& form, DType dtype,
                                                      int64_t count, Fill fill) {
-  std::shared_ptr<Order> order = OrderFor(weight, form, dtype, count, std::move(fill));
-  Obtain(order);
-  return order->made;
+  std::shared_ptr<PackingJob> job = JobFor(weight, form, dtype, count, std::move(fill));
+  RunOrCollect(job);
+  return job->packed;
 }
 
-WeightCache::Later WeightCache::GetLater(const Tensor& weight, const std::string& form, DType dtype, int64_t count,
-                                         Fill fill, bool at_once) {
-  std::shared_ptr<Order> order = OrderFor(weight, form, dtype, count, std::move(fill));
-  if (std::lock_guard lock(mutex_); deferring_ && !at_once) {
-    deferred_.push_back(order);
-    return {*this, std::move(order)};
+WeightCache::DeferredTensor WeightCache::GetDeferred(const Tensor& weight, const std::string& form, DType dtype,
+                                                     int64_t count, Fill fill, bool at_once) {
+  std::shared_ptr<PackingJob> job = JobFor(weight, form, dtype, count, std::move(fill));
+  if (std::lock_guard lock(mutex_); is_deferring_ && !at_once) {
+    deferred_.push_back(job);
+    return {*this, std::move(job)};
   }
-  Obtain(order);
-  return {*this, std::move(order)};
+  RunOrCollect(job);
+  return {*this, std::move(job)};
 }
 
-void WeightCache::KeepAll(ThreadPool* pool) {
-  if (!deferring_.load(std::memory_order_relaxed)) return;
-  std::vector<std::shared_ptr<Order>> orders;
+void WeightCache::PackDeferred(ThreadPool* pool) {
+  if (!is_deferring_.load(std::memory_order_relaxed)) return;
+  std::vector<std::shared_ptr<PackingJob>> jobs;
   {
     std::lock_guard lock(mutex_);
-    deferring_ = false;
-    orders.swap(deferred_);
+    is_deferring_ = false;
+    jobs.swap(deferred_);
   }
   // Each is mapped again while it is packed, so that few are in memory twice, and the larger ones while little is
   // packed.
-  for (const auto& order : orders) DropPages(order->weight.raw(), order->weight.bytes());
-  std::stable_sort(orders.begin(), orders.end(),
+  for (const auto& job : jobs) DropPages(job->weight.raw(), job->weight.bytes());
+  std::stable_sort(jobs.begin(), jobs.end(),
                    [](const auto& a, const auto& b) { return a->weight.bytes() > b->weight.bytes(); });
-  CarryAll(std::move(orders), pool);
+  RunAll(std::move(jobs), pool);
 }
 
-void WeightCache::Carry(Order& order) {
-  std::lock_guard lock(order.mutex);
-  if (order.done) return;
-  Make(order);
-  order.fill = nullptr;
-  order.done = true;
+void WeightCache::Run(PackingJob& job) {
+  job.once.Do([&] {
+    Pack(job);
+    job.fill = nullptr;
+  });
 }
 
-void WeightCache::CarryAll(std::vector<std::shared_ptr<Order>> orders, ThreadPool* pool) {
+void WeightCache::RunAll(std::vector<std::shared_ptr<PackingJob>> jobs, ThreadPool* pool) {
   // The largest first, so that no thread is left with one at the end; else in the order of the file, mostly.
-  std::stable_partition(orders.begin(), orders.end(),
-                        [](const auto& order) { return order->weight.bytes() >= kLarge; });
-  auto carry = [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) Carry(*orders[static_cast<size_t>(i)]);
+  std::stable_partition(jobs.begin(), jobs.end(), [](const auto& job) { return job->weight.bytes() >= kLarge; });
+  auto run = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) Run(*jobs[static_cast<size_t>(i)]);
   };
-  const auto count = static_cast<int64_t>(orders.size());
+  const auto count = static_cast<int64_t>(jobs.size());
   if (pool)
-    pool->ParallelFor(count, 1, carry);
+    pool->ParallelFor(count, 1, run);
   else
-    carry(0, count);
+    RunPieces(count, 1, run);
 }
 
-void WeightCache::Make(Order& order) {
-  const std::string file_key = path_.empty() ? std::string() : KeyInFile(order.weight, order.form);
-  Tensor tensor = file_ ? file_->Find(file_key, order.dtype, order.count) : Tensor();
+void WeightCache::Pack(PackingJob& job) {
+  const Uncounted of_the_model;
+  const std::string file_key = path_.empty() ? std::string() : KeyInFile(job.weight, job.form);
+  Tensor tensor = file_ ? file_->Find(file_key, job.dtype, job.count) : Tensor();
   const bool is_new = !tensor.defined();
   if (is_new) {
-    std::byte* room = pages_->Allocate(StorageBytes(order.dtype, order.count));
-    tensor = Tensor::Borrow(order.dtype, {order.count}, room, pages_);
-    order.fill(tensor);
+    std::byte* room = pages_->Allocate(StorageBytes(job.dtype, job.count));
+    tensor = Tensor::Borrow(job.dtype, {job.count}, room, pages_);
+    job.fill(tensor);
   }
-  DropPages(order.weight.raw(), order.weight.bytes());  // those of the model's file: what is packed takes their place
-  *order.made = std::move(tensor);
+  DropPages(job.weight.raw(), job.weight.bytes());  // those of the model's file: what is packed takes their place
+  *job.packed = std::move(tensor);
   if (path_.empty()) return;
   std::lock_guard lock(mutex_);
-  by_file_key_[file_key] = order.made;
-  unsaved_ = unsaved_ || is_new;
+  by_file_key_[file_key] = job.packed;
+  has_unsaved_ = has_unsaved_ || is_new;
 }
 
-WeightCache::Team::Team(WeightCache& cache) : cache_(cache) {
-  std::lock_guard lock(cache_.mutex_);
-  cache_.collecting_ = std::this_thread::get_id();
-}
-
-WeightCache::Team::~Team() {
-  std::lock_guard lock(cache_.mutex_);
-  cache_.collecting_ = {};
-  cache_.waiting_.clear();
-}
-
-void WeightCache::Team::Finish(ThreadPool* pool) {
-  std::vector<std::shared_ptr<Order>> orders;
-  {
-    std::lock_guard lock(cache_.mutex_);
-    orders.swap(cache_.waiting_);
-  }
-  cache_.CarryAll(std::move(orders), pool);
-}
+void WeightCache::PackingBatch::Finish(ThreadPool* pool) { cache_.RunAll(std::exchange(jobs_, {}), pool); }
 
 void WeightCache::UseFile(const std::string& path, const std::string& origin) {
   std::lock_guard lock(mutex_);
@@ -151,34 +143,51 @@ void WeightCache::UseFile(const std::string& path, const std::string& origin) {
 }
 
 // Other processes may run other shapes: what they put into the file stays as long as the weights are the same.
-std::vector<WeightFile::Part> WeightCache::Parts() const {
+std::vector<WeightFile::Part> WeightCache::Parts(const TensorsByKey& tensors) const {
   std::vector<WeightFile::Part> parts;
   std::unordered_set<std::string> states;
-  for (const auto& [key, tensor] : by_file_key_) {
+  for (const auto& [key, tensor] : tensors) {
     states.insert(StateIn(key));
     if (tensor->size() > 0) parts.push_back({key, *tensor});
   }
   if (!file_) return parts;
   for (const std::string& key : file_->Keys()) {
-    if (key.empty() || by_file_key_.count(key) || !states.count(StateIn(key))) continue;
+    if (key.empty() || tensors.count(key) || !states.count(StateIn(key))) continue;
     if (Tensor kept = file_->Take(key); kept.defined()) parts.push_back({key, std::move(kept)});
   }
   return parts;
 }
 
-void WeightCache::Save() {
-  std::lock_guard lock(mutex_);
-  if (path_.empty()) return;
-  const bool is_new = unsaved_;
-  unsaved_ = false;
+void WeightCache::WriteFile(const TensorsByKey& tensors) const {
   try {
-    if (is_new)
-      WeightFile::Write(path_, about_, Parts());
-    else if (file_)
-      file_->Vouch();
+    WeightFile::Write(path_, about_, Parts(tensors));
   } catch (const Error&) {
     // The folder was there when the session was opened; a full disk or a lost right costs time, not the answer.
   }
+}
+
+void WeightCache::Save() {
+  if (path_.empty()) return;
+  std::unique_lock lock(mutex_);
+  if (is_saving_) return;  // whoever saves sees what is new when it is done
+  is_saving_ = true;
+  if (!has_unsaved_ && file_) {
+    lock.unlock();
+    try {
+      file_->Vouch();
+    } catch (const Error&) {
+      // The same.
+    }
+    lock.lock();
+  }
+  while (has_unsaved_) {
+    has_unsaved_ = false;
+    const TensorsByKey tensors = by_file_key_;
+    lock.unlock();
+    WriteFile(tensors);
+    lock.lock();
+  }
+  is_saving_ = false;
 }
 
 }  // namespace ferry

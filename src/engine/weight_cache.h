@@ -1,6 +1,5 @@
-// What kernels make out of weights (packed, transformed), shared by every program of a model: a program for another
-// shape finds it here instead of making it again, and the next process in a file where the caller names a folder for
-// it.
+// What kernels make out of weights (packed panels, transformed filters): made once, shared by all programs of a model,
+// and kept in a file for the next process where the caller names a folder. No lock is held while anything is made.
 #pragma once
 
 #include <atomic>
@@ -8,11 +7,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
+#include "base/make_once.h"
 #include "base/pages.h"
+#include "base/run_scope.h"
 #include "base/thread_pool.h"
 #include "engine/weight_file.h"
 #include "tensor/tensor.h"
@@ -20,114 +20,125 @@
 namespace ferry {
 
 class WeightCache {
-  struct Order;
+  struct PackingJob;
 
  public:
   // `form` says what is made of the weight and with which parameters.
   template <class T, class Make>
   std::shared_ptr<const T> Get(const Tensor& weight, const std::string& form, const Make& make) {
-    std::string key = KeyInMemory(weight, form);
-    std::lock_guard lock(mutex_);
-    Entry& entry = made_[key];
-    if (!entry.held) entry = {weight, std::make_shared<const T>(make())};
-    return std::static_pointer_cast<const T>(entry.held);
+    const std::shared_ptr<Object> object = ObjectFor(weight, form);
+    object->once.Do([&] {
+      const Uncounted of_the_model;
+      object->made = std::make_shared<const T>(make());
+    });
+    return std::static_pointer_cast<const T>(object->made);
   }
 
-  // The same for `count` elements that `fill` writes from end to end; these can be kept in a file. While a Team is at
-  // work the tensor may be undefined until the team is done: `fill` holds all that it reads.
+  // The same for `count` elements that `fill` writes from end to end; these can be kept in a file. While a PackingBatch
+  // collects, the tensor may be undefined until the batch is finished: `fill` holds all that it reads.
   using Fill = std::function<void(Tensor&)>;
   std::shared_ptr<const Tensor> GetTensor(const Tensor& weight, const std::string& form, DType dtype, int64_t count,
                                           Fill fill);
 
-  // A tensor that may not be there yet.
-  class Later {
+  // A packed tensor that may not have been made yet.
+  class DeferredTensor {
    public:
     // Null for whoever asks first, who does without; whoever asks again waits for it.
     const Tensor* Find() const {
-      if (order_->done.load(std::memory_order_acquire)) return &*order_->made;
-      return order_->asked.exchange(true) ? &Get() : nullptr;
+      if (job_->once.done()) return &*job_->packed;
+      return job_->was_asked_for.exchange(true) ? &Get() : nullptr;
     }
     // For whoever cannot do without.
     const Tensor& Get() const {
-      if (!order_->done.load(std::memory_order_acquire)) cache_->Carry(*order_);
-      return *order_->made;
+      cache_->Run(*job_);
+      return *job_->packed;
     }
 
    private:
     friend WeightCache;
-    Later(WeightCache& cache, std::shared_ptr<Order> order) : cache_(&cache), order_(std::move(order)) {}
+    DeferredTensor(WeightCache& cache, std::shared_ptr<PackingJob> job) : cache_(&cache), job_(std::move(job)) {}
     WeightCache* cache_;
-    std::shared_ptr<Order> order_;
+    std::shared_ptr<PackingJob> job_;
   };
-  // The same for kernels that can do without what is kept, which takes a process that runs a model once longer to write
-  // than to use: after Defer it is made when it is needed again. `at_once`: it is never done without.
-  Later GetLater(const Tensor& weight, const std::string& form, DType dtype, int64_t count, Fill fill,
-                 bool at_once = false);
-  // Before the first order, where there is no file.
-  void Defer() { deferring_ = true; }
+  // The same for kernels that can do without packed weights, which take a process that runs a model once longer to
+  // write than to use: after DeferPacking they are made when they are needed again. `at_once`: they are never done
+  // without.
+  DeferredTensor GetDeferred(const Tensor& weight, const std::string& form, DType dtype, int64_t count, Fill fill,
+                             bool at_once = false);
+  // Before the first job, where there is no file.
+  void DeferPacking() { is_deferring_ = true; }
   // Ends that: what was done without so far is made by all threads of the pool (null: by this one).
-  void KeepAll(ThreadPool* pool);
+  void PackDeferred(ThreadPool* pool);
 
-  // Collects what one thread asks for, to be made by all threads of a pool together.
-  class Team {
+  // Collects the jobs that the calling thread asks for, to be run by all threads of a pool together. Other threads may
+  // have batches of their own meanwhile.
+  class PackingBatch {
    public:
-    explicit Team(WeightCache& cache);
-    ~Team();
-    Team(const Team&) = delete;
-    Team& operator=(const Team&) = delete;
+    explicit PackingBatch(WeightCache& cache) : cache_(cache), outer_(collecting_) { collecting_ = this; }
+    ~PackingBatch() { collecting_ = outer_; }
+    PackingBatch(const PackingBatch&) = delete;
+    PackingBatch& operator=(const PackingBatch&) = delete;
     // Everything that was asked for is there when this returns. Null: the calling thread makes it.
     void Finish(ThreadPool* pool);
 
    private:
+    friend WeightCache;
+    static constinit thread_local PackingBatch* collecting_;
     WeightCache& cache_;
+    PackingBatch* const outer_;
+    std::vector<std::shared_ptr<PackingJob>> jobs_;
   };
 
   // From now on tensors are looked for in this file first. `origin` is what the weights belong to and who
   // packs them: a file of another is not used.
   void UseFile(const std::string& path, const std::string& origin);
-  // Writes the file when something was made that it lacks. A file that cannot be written is done without.
+  // Writes the file when something was made that it lacks. A file that cannot be written is done without. While one
+  // thread writes, others leave it to that one.
   void Save();
 
  private:
-  // A tensor to be made, by whoever comes first.
-  struct Order {
+  struct Object {
+    Tensor weight;  // kept, so that its address stands for it alone
+    MakeOnce once;
+    std::shared_ptr<const void> made;
+  };
+  // A tensor to be packed, by whoever comes first.
+  struct PackingJob {
     Tensor weight;
     std::string form;
     DType dtype;
     int64_t count;
     Fill fill;
-    std::shared_ptr<Tensor> made;
-    std::mutex mutex;  // held while it is made; not a once_flag, which thread sanitizers do not see fail
-    std::atomic<bool> done = false;
-    std::atomic<bool> asked = false;
+    const std::shared_ptr<Tensor> packed = std::make_shared<Tensor>();
+    MakeOnce once;
+    std::atomic<bool> was_asked_for = false;
   };
-  struct Entry {
-    Tensor weight;  // kept, so that its address stands for it alone
-    std::shared_ptr<const void> held;
-    std::shared_ptr<Order> order;  // null for what was made at once
-  };
-  std::shared_ptr<Order> OrderFor(const Tensor& weight, const std::string& form, DType dtype, int64_t count, Fill fill);
-  void Obtain(const std::shared_ptr<Order>& order);
-  void Carry(Order& order);
-  void CarryAll(std::vector<std::shared_ptr<Order>> orders, ThreadPool* pool);
-  void Make(Order& order);
+  using TensorsByKey = std::unordered_map<std::string, std::shared_ptr<const Tensor>>;
+
+  std::shared_ptr<Object> ObjectFor(const Tensor& weight, const std::string& form);
+  std::shared_ptr<PackingJob> JobFor(const Tensor& weight, const std::string& form, DType dtype, int64_t count,
+                                     Fill fill);
+  void RunOrCollect(const std::shared_ptr<PackingJob>& job);
+  void Run(PackingJob& job);
+  void RunAll(std::vector<std::shared_ptr<PackingJob>> jobs, ThreadPool* pool);
+  void Pack(PackingJob& job);
   static std::string KeyInMemory(const Tensor& weight, const std::string& form) {
     return Cat(form, "@", reinterpret_cast<uintptr_t>(weight.raw()), weight.shape());
   }
-  std::vector<WeightFile::Part> Parts() const;
+  void WriteFile(const TensorsByKey& tensors) const;
+  std::vector<WeightFile::Part> Parts(const TensorsByKey& tensors) const;
 
-  std::mutex mutex_;
-  std::unordered_map<std::string, Entry> made_;
+  std::mutex mutex_;  // of the maps and flags below; held for as long as it takes to look something up
+  std::unordered_map<std::string, std::shared_ptr<Object>> objects_;
+  std::unordered_map<std::string, std::shared_ptr<PackingJob>> jobs_;
   const std::shared_ptr<LargePages> pages_ = std::make_shared<LargePages>();
-  std::thread::id collecting_;  // the thread whose orders wait for its team
-  std::vector<std::shared_ptr<Order>> waiting_;
-  std::atomic<bool> deferring_ = false;
-  std::vector<std::shared_ptr<Order>> deferred_;
+  std::atomic<bool> is_deferring_ = false;
+  std::vector<std::shared_ptr<PackingJob>> deferred_;
 
-  std::string path_, about_;  // empty: no file; set before the first order
+  std::string path_, about_;  // empty: no file; set before the first job
   std::shared_ptr<WeightFile> file_;
-  std::unordered_map<std::string, std::shared_ptr<const Tensor>> by_file_key_;
-  bool unsaved_ = false;
+  TensorsByKey by_file_key_;
+  bool has_unsaved_ = false, is_saving_ = false;
 };
 
 }  // namespace ferry

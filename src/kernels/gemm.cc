@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/check_run.h"
 #include "base/scratch.h"
 #include "kernels/packed_gemm.h"
 #include "kernels/panel_gemm.h"
@@ -41,7 +42,7 @@ void RunParallel(ThreadPool* pool, int64_t count, int64_t grain, FunctionRef<voi
   if (pool)
     pool->ParallelFor(count, grain, body);
   else
-    body(0, count);
+    RunPieces(count, grain, body);
 }
 
 template <class T>
@@ -96,6 +97,7 @@ class Blocks {
                T* b_panels) const {
     for (int64_t depth = 0; depth < args_.k; depth += depth_block_) {
       int64_t depths = std::min(depth_block_, args_.k - depth);
+      CheckRun();
       PackAll(*args_.b, batch, depth, depths, column, columns, loops_.columns, b_panels);
       for (int64_t i = 0; i < rows; i += row_block_) {
         int64_t block_rows = std::min(row_block_, rows - i);
@@ -138,6 +140,7 @@ constexpr int64_t kPackedRows = 192, kMostPacked = int64_t{1} << 20;
 
 // Few rows of A: B is read once, in order, straight from where it lies.
 constexpr int64_t kFewRows = 4;
+constexpr int64_t kLongDot = 1 << 14;  // multiply-adds that take much longer than a look whether the run goes on
 
 template <class T>
 void FewRowsTimesRows(const GemmArgs<T>& args, const T* a_rows, const T* b, T* c, ThreadPool* pool) {
@@ -148,6 +151,7 @@ void FewRowsTimesRows(const GemmArgs<T>& args, const T* a_rows, const T* b, T* c
     for (int64_t piece = begin; piece < end; ++piece) {
       int64_t column = piece * kColumns, columns = std::min(kColumns, args.n - column);
       if (!args.accumulate) SetZero(c + column, args.m, columns, args.c_row);
+      CheckRun();
       for (int64_t depth = 0; depth < args.k; depth += kDepths) {
         int64_t depths = std::min(kDepths, args.k - depth);
         for (int64_t i = 0; i < args.m; ++i)
@@ -163,12 +167,14 @@ void FewRowsTimesColumns(const GemmArgs<T>& args, const T* a_rows, const T* b, T
   const PanelLoops<T>& loops = Loops<T>();
   int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(args.k, 1));
   RunParallel(pool, args.n, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t j = begin; j < end; ++j)
+    for (int64_t j = begin; j < end; ++j) {
+      if (args.m * args.k >= kLongDot) CheckRun();
       for (int64_t i = 0; i < args.m; ++i) {
         T& to = c[i * args.c_row + j];
         T sum = loops.dot(args.k, a_rows + i * args.k, b + j * args.b_col);
         to = args.accumulate ? to + sum : sum;
       }
+    }
   });
 }
 
@@ -238,7 +244,10 @@ class PackedProducts {
       Pack(0, column, std::min(end * kPanelWidth, args_.n) - column, packed);
     });
     RunParallel(pool_, cuts_, grain_, [&](int64_t begin, int64_t end) {
-      for (int64_t cut = begin; cut < end; ++cut) Multiply(0, cut, packed);
+      for (int64_t cut = begin; cut < end; ++cut) {
+        CheckRun();
+        Multiply(0, cut, packed);
+      }
     });
   }
 
@@ -247,6 +256,7 @@ class PackedProducts {
       float* packed = ThreadScratch<float>(GemmScratch::kPanels, PackedSize(args_.k, args_.n));
       for (int64_t batch = begin; batch < end; ++batch) {
         bool again = batch > begin && BatchAt(batch).b == BatchAt(batch - 1).b;
+        CheckRun();
         if (!again) Pack(batch, 0, args_.n, packed);
         for (int64_t cut = 0; cut < cuts_; ++cut) Multiply(batch, cut, packed);
       }
@@ -334,6 +344,7 @@ void GemmOfColumns(const GemmArgs<float>& args, const PanelSource<float>& b, Thr
     for (int64_t task = begin; task < end; ++task) {
       const int64_t batch = task / pieces, column = task % pieces * columns;
       const int64_t count = std::min(columns, args.n - column);
+      CheckRun();
       for (int64_t j = 0; j < count; j += kPanelWidth)
         b.Pack(batch, 0, args.k, column + j, std::min(kPanelWidth, count - j), kPanelWidth, packed + j * args.k);
       const int64_t offset = args.batches.empty() ? 0 : args.batches[static_cast<size_t>(batch)].a;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/check_run.h"
 #include "kernels/transpose_block.h"
 
 namespace ferry {
@@ -46,6 +47,7 @@ void PackRows(const float* b, int64_t depth, int64_t columns, int64_t row_stride
     return PackFewColumns(b, depth, columns / kPanelWidth, row_stride, packed);
   for (int64_t first = 0; first < depth; first += kBlock) {
     const int64_t last = std::min(depth, first + kBlock);
+    if (first > 0) CheckRun();
     for (int64_t n = 0; n < columns; n += kPanelWidth) {
       const int64_t filled = std::min(kPanelWidth, columns - n);
       float* to = packed + depth * n;
@@ -87,6 +89,7 @@ void PackMatrix(const float* b, int64_t depth, int64_t columns, int64_t row_stri
   if (column_stride == 1) return PackRows(b, depth, columns, row_stride, packed);
   for (int64_t first = 0; first < columns; first += kPanelWidth, packed += depth * kPanelWidth) {
     int64_t filled = std::min(kPanelWidth, columns - first);
+    if (first > 0) CheckRun();
     const float* from = b + first * column_stride;
     if (row_stride == 1) {
       TurnIntoPanel(from, column_stride, filled, depth, packed);

@@ -4,6 +4,7 @@
 
 #include "engine/make_plan.h"
 #include "engine/prepare.h"
+#include "engine/runtime.h"
 #include "measure/sized_inputs.h"
 
 namespace ferry {
@@ -84,7 +85,7 @@ PlanSummary SummarizePlan(const Model& model, const std::map<std::string, int64_
   PlanSummary summary;
   const SizedInputs inputs = SizeInputs(model, dimensions);
   summary.dimensions = inputs.dimensions;
-  const CompilerList compilers(FindProviders(options.provider, options.more_providers),
+  const CompilerList compilers(ProvidersFor(options),
                                {options.exact, {}, options.precision});
   Graph graph = PrepareGraph(model, options.threads, options.optimize ? Weights::kAsTheyLie : Weights::kReadable);
   if (options.optimize) compilers.first().Rewrite(graph);
@@ -99,7 +100,7 @@ PlanSummary SummarizePlan(const Model& model, const std::map<std::string, int64_
   for (const ValueInfo& input : inputs.infos) names.push_back(input.name);
   for (const ValueInfo& output : model.graph.outputs) results.push_back(output.name);
   WeightCache weights;
-  WeightCache::Team not_finished(weights);  // what kernels ask for is noted and not made
+  WeightCache::PackingBatch not_finished(weights);  // what kernels ask for is noted and not made
   const PlannedProgram planned =
       MakePlan({special ? *special : graph, facts, std::move(names), std::move(results), compilers, weights});
   PlanReader(summary).Read(*planned.plan, 0);

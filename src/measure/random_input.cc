@@ -5,6 +5,8 @@
 #include <unordered_map>
 
 #include "graph/standard.h"
+#include "base/poll.h"
+#include "base/run_scope.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/widen.h"
 #include "ops/traits.h"
@@ -56,10 +58,11 @@ std::unordered_map<std::string, int64_t> FindIndexLimits(const Graph& graph) {
 }
 
 Tensor MakeTensor(DType dtype, const Shape& shape, int64_t index_limit, Generator& generator) {
+  Poll poll;
   if (IsFloating(dtype)) {
     Tensor floats(DType::kFloat, shape);
     float* out = floats.MutableData<float>();
-    for (int64_t i = 0; i < floats.size(); ++i) out[i] = generator.Uniform();
+    for (int64_t i = 0; i < floats.size(); ++i, poll()) out[i] = generator.Uniform();
     if (dtype == DType::kDouble) {
       Tensor doubles(dtype, shape);
       std::copy(out, out + floats.size(), doubles.MutableData<double>());
@@ -74,7 +77,7 @@ Tensor MakeTensor(DType dtype, const Shape& shape, int64_t index_limit, Generato
            [&](auto tag) {
              using T = typename decltype(tag)::type;
              T* out = tensor.template MutableData<T>();
-             for (int64_t i = 0; i < tensor.size(); ++i)
+             for (int64_t i = 0; i < tensor.size(); ++i, poll())
                out[i] = static_cast<T>(index_limit > 0 ? generator.Below(index_limit) : 1);
            });
   return tensor;
@@ -99,6 +102,7 @@ Value MakeValue(const ValueInfo& info, const RandomInputOptions& options, int64_
 }  // namespace
 
 std::vector<NamedValue> MakeRandomInputs(const Session& session, const RandomInputOptions& options) {
+  const RunScope scope("making inputs", session.options().limits);
   auto limits = FindIndexLimits(session.model().graph);
   Generator generator(options.seed);
   std::set<std::string> used;

@@ -1,3 +1,4 @@
+#include "base/poll.h"
 #include "ops/operator.h"
 #include "ops/support/infer.h"
 #include "ops/support/take.h"
@@ -13,7 +14,8 @@ void ComputeCompress(OpContext& context) {
   Tensor data = has_axis ? input : input.Reshaped({input.size()});
   size_t axis = has_axis ? NormalizeAxis(context.node().Int("axis", 0), data.rank()) : 0;
   std::vector<int64_t> chosen;
-  for (int64_t i = 0; i < condition.size(); ++i) {
+  Poll poll;
+  for (int64_t i = 0; i < condition.size(); ++i, poll()) {
     if (!condition.Data<bool>()[i]) continue;
     Require(i < data.dim(axis), "the condition selects position ", i, ", axis ", axis, " has size ", data.dim(axis));
     chosen.push_back(i);

@@ -1,8 +1,11 @@
 #include "ops/context.h"
 
+#include "base/check_run.h"
+
 namespace ferry {
 
 void OpContext::CheckCancelled() const {
+  CheckRun();
   if (services_.cancelled && services_.cancelled->load(std::memory_order_relaxed))
     Fail(ErrorCode::kCancelled, "the run was cancelled");
 }

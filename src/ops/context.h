@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/thread_pool.h"
 #include "graph/model.h"
 #include "tensor/value.h"
@@ -26,7 +27,7 @@ class Subgraph {
 
 struct RunServices {
   ThreadPool* pool = nullptr;                    // null: everything on the calling thread
-  int64_t max_iterations = int64_t{1} << 40;     // of one Loop
+  int64_t max_iterations = kMostIterations;      // of one Loop; see Limits for those of a run together
   const std::atomic<bool>* cancelled = nullptr;  // polled by long loops
 };
 
@@ -92,9 +93,10 @@ class OpContext {
   void ParallelFor(int64_t count, int64_t grain, const Body& body) const {
     if (services_.pool)
       services_.pool->ParallelFor(count, grain, body);
-    else if (count > 0)
-      body(int64_t{0}, count);
+    else
+      RunPieces(count, grain, body);
   }
+  // Ends a run that was cancelled or has no time left; see CheckRun.
   void CheckCancelled() const;
 
  private:

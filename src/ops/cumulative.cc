@@ -1,5 +1,6 @@
 #include <type_traits>
 
+#include "base/poll.h"
 #include "ops/operator.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/infer.h"
@@ -30,7 +31,8 @@ template <class Operation, class T>
 void RunningLine(const T* x, T* y, int64_t count, bool exclusive, bool reverse) {
   using Running = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
   Running running = Operation::kNeutral;
-  for (int64_t step = 0; step < count; ++step) {
+  Poll poll;
+  for (int64_t step = 0; step < count; ++step, poll()) {
     int64_t i = reverse ? count - 1 - step : step;
     Running before = running;
     running = Operation::Join(running, static_cast<Running>(x[i]));

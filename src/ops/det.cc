@@ -1,6 +1,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/check_run.h"
 #include "ops/operator.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/widen.h"
@@ -13,6 +14,7 @@ double Determinant(std::vector<double>& matrix, int64_t n) {
   double determinant = 1;
   auto at = [&](int64_t row, int64_t column) -> double& { return matrix[static_cast<size_t>(row * n + column)]; };
   for (int64_t column = 0; column < n; ++column) {
+    CheckRun();
     int64_t pivot = column;
     for (int64_t row = column + 1; row < n; ++row)
       if (std::abs(at(row, column)) > std::abs(at(pivot, column))) pivot = row;

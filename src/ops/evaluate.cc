@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "base/run_scope.h"
 #include "ops/operator.h"
 
 namespace ferry {
@@ -24,6 +25,13 @@ class EvaluatedSubgraph final : public Subgraph {
 };
 
 }  // namespace
+
+void SettleText(std::span<Value* const> outputs) {
+  if (!RunScope::CurrentAccount()) return;
+  for (Value* output : outputs)
+    if (output && output->is_tensor() && output->tensor().dtype() == DType::kString)
+      output->tensor().buffer()->SettleText();
+}
 
 std::string DescribeInputs(std::span<const Value* const> inputs) {
   std::vector<std::string> parts;
@@ -53,7 +61,9 @@ std::vector<Value> EvaluateNode(const Node& node, std::span<const Value* const> 
   for (EvaluatedSubgraph& body : bodies) subgraphs.push_back(&body);
   OpContext context(node, inputs, outputs, services, subgraphs);
   try {
+    context.CheckCancelled();
     op->compute(context);
+    SettleText(outputs);
   } catch (Error& error) {
     throw Error(error.code(), Cat(Describe(node), ": ", error.message(), " [inputs: ", DescribeInputs(inputs), "]"));
   }

@@ -24,6 +24,9 @@ std::vector<Value> EvaluateNode(const Node& node, std::span<const Value* const> 
 std::vector<Value> EvaluateGraph(const Graph& graph, std::span<const Value> inputs, const RunServices& services,
                                  const OuterScope& outer = {}, std::map<std::string, Value>* all = nullptr);
 
+// Has the strings of a step's outputs counted as they are now; see Buffer::SettleText.
+void SettleText(std::span<Value* const> outputs);
+
 // "float[2, 3], int64[4]": the inputs of a node as errors show them.
 std::string DescribeInputs(std::span<const Value* const> inputs);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check_run.h"
 #include "ops/evaluate.h"
 #include "ops/operator.h"
 #include "tensor/alignment.h"
@@ -31,6 +32,7 @@ class Inference {
     };
     for (const Node& node : graph.nodes) {
       if (only_new_ && IsKnown(node, values)) continue;
+      CheckRun();
       std::vector<ValueFacts> outputs;
       try {
         outputs = InferNode(node, scope);

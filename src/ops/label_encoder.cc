@@ -2,9 +2,11 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "base/poll.h"
 #include "ops/operator.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/ml.h"
+#include "ops/support/text.h"
 
 namespace ferry {
 namespace {
@@ -104,7 +106,8 @@ void ComputeLabelEncoder(OpContext& context) {
   Dispatch(KeyAndValueTypes{}, x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* from = x.Data<T>();
-    for (size_t i = 0; i < places.size(); ++i) places[i] = encoder->Find(AsKey(from[i]));
+    Poll poll;
+    for (size_t i = 0; i < places.size(); ++i, poll()) places[i] = encoder->Find(AsKey(from[i]));
   });
   Tensor& y = context.Output(0, encoder->values.dtype(), x.shape());
   Dispatch(KeyAndValueTypes{}, y.dtype(), [&](auto tag) {
@@ -112,7 +115,12 @@ void ComputeLabelEncoder(OpContext& context) {
     const T* values = encoder->values.Data<T>();
     const T& otherwise = *encoder->otherwise.Data<T>();
     T* to = y.MutableData<T>();
-    for (size_t i = 0; i < places.size(); ++i) to[i] = places[i] < 0 ? otherwise : values[places[i]];
+    Poll poll;
+    for (size_t i = 0; i < places.size(); ++i, poll()) {
+      const T& value = places[i] < 0 ? otherwise : values[places[i]];
+      if constexpr (std::is_same_v<T, std::string>) ChargeText(y, value.size());
+      to[i] = value;
+    }
   });
 }
 

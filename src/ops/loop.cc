@@ -23,16 +23,13 @@ void ComputeLoop(OpContext& context) {
   bool has_trips = context.Has(0), has_condition = context.Has(1);
   int64_t trips = has_trips ? ScalarInt(context.Input(0), "the trip count") : INT64_MAX;
   bool goes_on = !has_condition || ReadCondition(context.InputValue(1));
-  int64_t limit = context.services().max_iterations;
 
   std::vector<Value> inputs(body.input_count());
   for (size_t i = 0; i < carried; ++i) inputs[kFirstCarried + i] = context.InputValue(kFirstCarried + i).Persistent();
   std::vector<StackedOutput> stacked(body.output_count() - 1 - carried);
   for (int64_t trip = 0; trip < trips && goes_on; ++trip) {
     context.CheckCancelled();
-    if (trip >= limit)
-      Fail(ErrorCode::kLimit, "the loop has run ", limit,
-           " times without ending; raise max_iterations if that is meant");
+    CountIteration(context, trip);
     inputs[0] = Tensor::Scalar(trip);
     inputs[1] = Tensor::Scalar(goes_on);
     std::vector<Value> outputs = body.Run(inputs);

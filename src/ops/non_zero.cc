@@ -1,3 +1,4 @@
+#include "base/poll.h"
 #include "ops/operator.h"
 #include "ops/support/elements.h"
 #include "ops/support/infer.h"
@@ -17,10 +18,11 @@ std::vector<int64_t> NonZeroPlaces(const Tensor& tensor) {
   std::vector<int64_t> places;
   uint64_t mask = ValueBits(tensor.dtype());
   Tensor x = Movable(tensor);
+  Poll poll;
   ForEachWidth(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* data = RawData<T>(x);
-    for (int64_t i = 0; i < x.size(); ++i) {
+    for (int64_t i = 0; i < x.size(); ++i, poll()) {
       bool is_set;
       if constexpr (std::is_same_v<T, std::string>)
         is_set = !data[i].empty();

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/poll.h"
 #include "ops/operator.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/scalar.h"
@@ -33,7 +34,8 @@ using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
 
 template <class T>
 void FillRange(Wide<T> start, Wide<T> delta, int64_t count, T* out) {
-  for (int64_t i = 0; i < count; ++i) {
+  Poll poll;
+  for (int64_t i = 0; i < count; ++i, poll()) {
     if constexpr (std::is_integral_v<T>)
       out[i] = static_cast<T>(static_cast<uint64_t>(start) + static_cast<uint64_t>(i) * static_cast<uint64_t>(delta));
     else

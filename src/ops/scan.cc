@@ -80,9 +80,11 @@ void ComputeScan(OpContext& context) {
   std::vector<int64_t> directions = Directions(node, "scan_output_directions", stacked.size());
   int64_t limit = context.services().max_iterations;
   if (scanned[0].length() > limit)
-    Fail(ErrorCode::kLimit, "the scan has ", scanned[0].length(), " steps, more than max_iterations, ", limit);
+    Fail(ErrorCode::kLimit, "the scan has ", scanned[0].length(),
+         " steps, more than max_iterations (--max-iterations), ", limit);
   for (int64_t step = 0; step < scanned[0].length(); ++step) {
     context.CheckCancelled();
+    CountIteration(context, step);
     for (size_t i = 0; i < scan_inputs; ++i) inputs[states + i] = scanned[i].At(context, step);
     std::vector<Value> outputs = body.Run(inputs);
     for (size_t i = 0; i < states; ++i) inputs[i] = std::move(outputs[i]);

@@ -1,5 +1,6 @@
 #include <unordered_set>
 
+#include "base/poll.h"
 #include "ops/operator.h"
 #include "ops/support/unicode.h"
 
@@ -27,7 +28,9 @@ void ComputeStringNormalizer(OpContext& context) {
     stopwords.insert(case_sensitive ? word : LowerCase(word));
 
   std::vector<std::string> kept;
+  Poll poll;
   for (const std::string& word : x.Span<std::string>()) {
+    poll();
     if (!stopwords.empty() && stopwords.count(case_sensitive ? word : LowerCase(word))) continue;
     kept.push_back(change == CaseChange::kNone    ? word
                    : change == CaseChange::kLower ? LowerCase(word)

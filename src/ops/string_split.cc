@@ -1,6 +1,8 @@
+#include "base/poll.h"
 #include "base/utf8.h"
 #include "ops/operator.h"
 #include "ops/support/infer.h"
+#include "ops/support/text.h"
 #include "ops/support/unicode.h"
 
 namespace ferry {
@@ -48,16 +50,21 @@ void ComputeStringSplit(OpContext& context) {
   int64_t splits = context.node().Int("maxsplit", -1);
   std::vector<Parts> all;
   size_t most = 0;
+  Poll poll;
   for (const std::string& text : x.Span<std::string>()) {
+    poll();
     all.push_back(delimiter.empty() ? SplitAtWhitespace(text, splits) : SplitAt(text, delimiter, splits));
     most = std::max(most, all.back().size());
   }
   Shape shape = x.shape();
   shape.push_back(static_cast<int64_t>(most));
-  std::string* parts = context.Output(0, DType::kString, shape).MutableData<std::string>();
+  Tensor& result = context.Output(0, DType::kString, shape);
+  std::string* parts = result.MutableData<std::string>();
   int64_t* counts = context.Output(1, DType::kInt64, x.shape()).MutableData<int64_t>();
   for (size_t i = 0; i < all.size(); ++i) {
-    for (size_t k = 0; k < most; ++k) parts[i * most + k] = k < all[i].size() ? all[i][k] : std::string_view();
+    poll();
+    for (const std::string_view& part : all[i]) ChargeText(result, part.size());
+    for (size_t k = 0; k < all[i].size(); ++k) AssignText(parts[i * most + k], all[i][k]);
     counts[i] = static_cast<int64_t>(all[i].size());
   }
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/check_run.h"
 #include "ops/operator.h"
 #include "ops/support/infer.h"
 
@@ -145,6 +146,7 @@ void ComputeTfIdfVectorizer(OpContext& context) {
   float* out = context.Output(0, DType::kFloat, shape).MutableData<float>();
   std::fill_n(out, rows * vectorizer->width, 0.0f);
   for (int64_t row = 0; row < rows; ++row) {
+    CheckRun();
     std::vector<int64_t> counts = CountNGrams(*vectorizer, RowTokens(*vectorizer, x, row * length, length));
     for (size_t ngram = 0; ngram < counts.size(); ++ngram) {
       if (counts[ngram] == 0) continue;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/check_run.h"
 #include "ops/operator.h"
 #include "ops/support/elements.h"
 #include "ops/support/infer.h"
@@ -43,6 +44,7 @@ void ComputeTopK(OpContext& context) {
   context.ParallelFor(outer * inner, std::max<int64_t>(1, 4096 / length), [&](int64_t begin, int64_t end) {
     std::vector<Candidate> candidates(static_cast<size_t>(length));
     for (int64_t line = begin; line < end; ++line) {
+      CheckRun();
       int64_t base = line / inner * length * inner + line % inner, to = line / inner * count * inner + line % inner;
       for (int64_t i = 0; i < length; ++i)
         candidates[static_cast<size_t>(i)] = {keys[static_cast<size_t>(base + i * inner)] ^ flip, i};

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/poll.h"
 #include "ops/operator.h"
 #include "ops/support/infer.h"
 #include "ops/support/order_keys.h"
@@ -37,7 +38,9 @@ Distinct FindDistinct(const Tensor& data, size_t axis, bool sorted) {
   std::vector<uint64_t> keys = KeysByPart(data, axis);
   size_t width = keys.size() / parts;
   auto key = [&](int64_t part) { return keys.begin() + part * static_cast<ptrdiff_t>(width); };
+  Poll poll;
   auto compare = [&](int64_t a, int64_t b) {
+    poll();
     auto [x, y] = std::mismatch(key(a), key(a) + static_cast<ptrdiff_t>(width), key(b));
     return x == key(a) + static_cast<ptrdiff_t>(width) ? 0 : *x < *y ? -1 : 1;
   };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/run_scope.h"
 #include "ops/evaluate.h"
 #include "ops/infer_graph.h"
 #include "ops/operator.h"
@@ -13,6 +14,8 @@ namespace {
 
 // Results may be this much larger than what they are made of.
 constexpr size_t kMostGrowth = size_t{1} << 20;
+// Times as much may be in use while they are made.
+constexpr size_t kMostWork = 8;
 
 class Folding {
  public:
@@ -46,8 +49,13 @@ class Folding {
     for (const Value& value : values) inputs.push_back(value.present() ? &value : nullptr);
     std::vector<Value> results;
     try {
+      // What takes more memory than its result may have is computed by runs, which have limits of their own.
+      Limits limits = RunScope::CurrentLimits();
+      limits.bytes = kMostWork * (bytes + kMostGrowth);
+      const RunScope scope("folding constants", limits);
       results = EvaluateNode(node, inputs, RunServices{});
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kCancelled || error.code() == ErrorCode::kDeadline) throw;
       return;  // it fails where it is reached, with the same words
     }
     if (results.size() != 1 || !results[0].is_tensor() || results[0].tensor().bytes() > bytes + kMostGrowth) return;

@@ -1,14 +1,91 @@
 #include "passes/inline_functions.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/run_scope.h"
 
 namespace ferry {
 namespace {
 
 constexpr int kDeepestCalls = 64;
-constexpr size_t kMostNodes = 1'000'000;
+
+[[noreturn]] void FailTooDeep(const Node& node) {
+  Fail(ErrorCode::kInvalidModel, Describe(node), ": function calls are nested more than ", kDeepestCalls,
+       " deep; does the function call itself?");
+}
+
+[[noreturn]] void FailTooMany(const Node& node, size_t limit) {
+  Fail(ErrorCode::kLimit, Describe(node), ": inlining the model's functions makes more than ", limit,
+       " nodes; raise the limit (max_expanded_nodes) if that is meant");
+}
+
+// How many nodes the functions of a model become. Each function is counted once, however often it is called: functions
+// that call each other twice would take for ever to be expanded first.
+class ExpansionCount {
+ public:
+  explicit ExpansionCount(const Model& model) : model_(model), limit_(RunScope::CurrentLimits().expanded_nodes) {}
+
+  void Check(const std::vector<Node>& nodes) {
+    size_t made = 0;
+    for (const Node& node : nodes)
+      if ((made += MadeOf(node)) > limit_) FailTooMany(node, limit_);
+  }
+
+ private:
+  struct Size {
+    size_t nodes = 0;
+    int height = 0;  // calls inside calls
+    bool is_known = false;
+  };
+
+  // Nodes that functions add in the place of this one.
+  size_t MadeOf(const Node& node) {
+    const Size size = SizeOf(node);
+    if (size.height > kDeepestCalls) FailTooDeep(node);
+    return size.nodes;
+  }
+
+  Size SizeOf(const Node& node) {
+    Size size;
+    auto add = [&](const Size& other) {
+      size.nodes = std::min(size.nodes + other.nodes, limit_ + 1);
+      size.height = std::max(size.height, other.height);
+    };
+    auto add_graph = [&](const std::shared_ptr<Graph>& graph) {
+      if (graph)
+        for (const Node& inner : graph->nodes) add(SizeOf(inner));
+    };
+    for (const Attribute& attribute : node.attributes) {
+      if (auto* one = std::get_if<std::shared_ptr<Graph>>(&attribute.held)) add_graph(*one);
+      if (auto* many = std::get_if<std::vector<std::shared_ptr<Graph>>>(&attribute.held))
+        for (const auto& graph : *many) add_graph(graph);
+    }
+    if (const Function* function = model_.FindFunction(node.domain, node.op_type, node.overload))
+      add(SizeOf(*function, node));
+    return size;
+  }
+
+  Size SizeOf(const Function& function, const Node& call) {
+    auto [found, is_new] = sizes_.try_emplace(&function);
+    if (!is_new && !found->second.is_known) FailTooDeep(call);
+    if (!is_new) return found->second;
+    Size size;
+    for (const Node& node : function.nodes) {
+      const Size inner = SizeOf(node);
+      size.nodes = std::min(size.nodes + inner.nodes + 1, limit_ + 1);
+      size.height = std::max(size.height, inner.height);
+    }
+    ++size.height;
+    size.is_known = true;
+    return sizes_[&function] = size;
+  }
+
+  const Model& model_;
+  const size_t limit_;
+  std::unordered_map<const Function*, Size> sizes_;
+};
 
 using Renames = std::unordered_map<std::string, std::string>;
 
@@ -25,16 +102,13 @@ class Inliner {
         expanded.push_back(std::move(node));
         continue;
       }
-      if (depth >= kDeepestCalls)
-        Fail(ErrorCode::kInvalidModel, Describe(node), ": function calls are nested more than ", kDeepestCalls,
-             " deep; does the function call itself?");
+      if (depth >= kDeepestCalls) FailTooDeep(node);
+      CheckRun();
       std::vector<Node> body = Instantiate(*function, node);
+      made_ += body.size();
+      if (made_ > limit_) FailTooMany(node, limit_);
       Expand(body, depth + 1);
       for (Node& inner : body) expanded.push_back(std::move(inner));
-      made_ += body.size();
-      if (made_ > kMostNodes)
-        Fail(ErrorCode::kLimit, Describe(node), ": inlining the model's functions makes more than ", kMostNodes,
-             " nodes");
     }
     nodes = std::move(expanded);
   }
@@ -139,6 +213,7 @@ class Inliner {
   }
 
   const Model& model_;
+  const size_t limit_ = RunScope::CurrentLimits().expanded_nodes;
   int64_t calls_ = 0;
   size_t made_ = 0;
 };
@@ -147,6 +222,7 @@ class Inliner {
 
 void InlineFunctions(Model& model) {
   if (model.functions.empty()) return;
+  ExpansionCount(model).Check(model.graph.nodes);
   Inliner(model).Expand(model.graph.nodes, 0);
   model.functions.clear();
 }

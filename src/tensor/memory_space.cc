@@ -8,34 +8,22 @@
 
 namespace ferry {
 
-namespace {
+constinit HostMemorySpace host_memory;
 
-class Host final : public MemorySpace {
- public:
-  std::string_view name() const override { return "host"; }
+std::byte* HostMemorySpace::Allocate(size_t bytes) {
+  constexpr size_t kLargest = size_t{1} << 46;
+  if (bytes > kLargest) Fail(ErrorCode::kLimit, "a tensor of ", bytes, " bytes is larger than any machine's memory");
+  const size_t rounded = (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+  if (rounded == 0) return nullptr;
+  auto* data = static_cast<std::byte*>(std::aligned_alloc(kTensorAlignment, rounded));
+  if (!data) Fail(ErrorCode::kLimit, "no memory for a tensor of ", bytes, " bytes");
+  return data;
+}
 
-  std::byte* Allocate(size_t bytes) override {
-    constexpr size_t kLargest = size_t{1} << 46;
-    if (bytes > kLargest) Fail(ErrorCode::kLimit, "a tensor of ", bytes, " bytes is larger than any machine's memory");
-    const size_t rounded = (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
-    if (rounded == 0) return nullptr;
-    auto* data = static_cast<std::byte*>(std::aligned_alloc(kTensorAlignment, rounded));
-    if (!data) Fail(ErrorCode::kLimit, "no memory for a tensor of ", bytes, " bytes");
-    return data;
-  }
-  void Free(std::byte* data, size_t) override { std::free(data); }
+void HostMemorySpace::Free(std::byte* data, size_t) { std::free(data); }
 
-  void CopyFromHost(std::byte* to, const std::byte* from, size_t bytes) override { CopyInside(to, from, bytes); }
-  void CopyToHost(std::byte* to, const std::byte* from, size_t bytes) override { CopyInside(to, from, bytes); }
-  void CopyInside(std::byte* to, const std::byte* from, size_t bytes) override {
-    if (bytes > 0) std::memmove(to, from, bytes);
-  }
-};
-
-constinit Host host;
-
-}  // namespace
-
-MemorySpace& HostMemory() { return host; }
+void HostMemorySpace::CopyInside(std::byte* to, const std::byte* from, size_t bytes) {
+  if (bytes > 0) std::memmove(to, from, bytes);
+}
 
 }  // namespace ferry

@@ -25,6 +25,16 @@ class MemorySpace {
 };
 
 // The memory that this process reads and writes directly.
-MemorySpace& HostMemory();
+class HostMemorySpace final : public MemorySpace {
+ public:
+  std::string_view name() const override { return "host"; }
+  std::byte* Allocate(size_t bytes) override;
+  void Free(std::byte* data, size_t bytes) override;
+  void CopyFromHost(std::byte* to, const std::byte* from, size_t bytes) override { CopyInside(to, from, bytes); }
+  void CopyToHost(std::byte* to, const std::byte* from, size_t bytes) override { CopyInside(to, from, bytes); }
+  void CopyInside(std::byte* to, const std::byte* from, size_t bytes) override;
+};
+extern constinit HostMemorySpace host_memory;
+inline MemorySpace& HostMemory() { return host_memory; }
 
 }  // namespace ferry

@@ -1,13 +1,32 @@
 #include "tensor/tensor.h"
 
+#include <algorithm>
 #include <cstring>
+
+#include "base/memory_account.h"
+#include "base/run_scope.h"
 
 namespace ferry {
 
+namespace {
+
+// Large memory is written in parts, so that a run can be ended meanwhile.
+template <class Body>
+void ForParts(size_t bytes, const Body& body) {
+  constexpr size_t kPart = size_t{16} << 20;
+  for (size_t at = 0; at < bytes; at += kPart) {
+    if (at > 0) CheckRun();
+    body(at, std::min(kPart, bytes - at));
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<Buffer> Buffer::Allocate(size_t bytes, MemorySpace& space) {
   std::shared_ptr<Buffer> buffer(new Buffer);
-  buffer->data_ = space.Allocate(bytes);
   buffer->bytes_ = bytes;
+  buffer->ChargeTo(RunScope::CurrentAccount());
+  buffer->data_ = space.Allocate(bytes);
   buffer->space_ = &space;
   buffer->owned_ = true;
   return buffer;
@@ -15,6 +34,8 @@ std::shared_ptr<Buffer> Buffer::Allocate(size_t bytes, MemorySpace& space) {
 
 std::shared_ptr<Buffer> Buffer::Strings(size_t count) {
   std::shared_ptr<Buffer> buffer(new Buffer);
+  buffer->bytes_ = count * sizeof(std::string);
+  buffer->ChargeTo(RunScope::CurrentAccount());
   buffer->strings_.resize(count);
   return buffer;
 }
@@ -36,7 +57,32 @@ std::shared_ptr<Buffer> Buffer::Arena(void* data, size_t bytes, MemorySpace& spa
   return buffer;
 }
 
+void Buffer::ChargeTo(std::shared_ptr<MemoryAccount> account) {
+  if (account == account_) return;
+  const size_t bytes = account_ ? charged_ : bytes_;
+  if (account) account->Charge(bytes);
+  if (account_) account_->Credit(charged_);
+  account_ = std::move(account);
+  charged_ = account_ ? bytes : 0;
+}
+
+void Buffer::ChargeText(size_t bytes) {
+  if (!account_) return;
+  account_->Charge(bytes);
+  __atomic_fetch_add(&charged_, bytes, __ATOMIC_RELAXED);  // threads of one loop may write strings of one buffer
+}
+
+void Buffer::SettleText() {
+  if (!account_) return;
+  size_t held = bytes_;
+  for (const std::string& text : strings_) held += text.size();
+  if (held > charged_) return ChargeText(held - charged_);
+  account_->Credit(charged_ - held);
+  charged_ = held;
+}
+
 Buffer::~Buffer() {
+  if (account_) account_->Credit(charged_);
   if (owned_) space_->Free(data_, bytes_);
 }
 
@@ -83,7 +129,7 @@ void Tensor::Rebind(std::shared_ptr<Buffer> buffer, size_t byte_offset) {
 
 Tensor Tensor::Zeros(DType type, Shape shape) {
   Tensor t(type, std::move(shape));
-  if (t.bytes_ > 0) std::memset(t.data_, 0, t.bytes_);
+  ForParts(t.bytes_, [&](size_t at, size_t bytes) { std::memset(t.data_ + at, 0, bytes); });
   return t;
 }
 
@@ -128,9 +174,12 @@ Tensor Tensor::Clone() const {
   Tensor t(dtype_, shape_, space());
   if (dtype_ == DType::kString) {
     const std::string* from = StringData();
+    size_t text = 0;
+    for (int64_t i = 0; i < size_; ++i) text += from[i].size();
+    t.buffer_->ChargeText(text);
     std::copy(from, from + size_, t.MutableData<std::string>());
   } else if (bytes_ > 0) {
-    space().CopyInside(t.data_, data_, bytes_);
+    ForParts(bytes_, [&](size_t at, size_t bytes) { space().CopyInside(t.data_ + at, data_ + at, bytes); });
   }
   return t;
 }

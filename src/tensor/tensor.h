@@ -36,6 +36,12 @@ class Buffer {
   std::vector<std::string>& strings() { return strings_; }
   bool is_arena() const { return is_arena_; }
   bool is_borrowed() const { return is_borrowed_; }
+  // From now on another account (null: none) is charged with these bytes. Throws kLimit when it has not as many left.
+  void ChargeTo(std::shared_ptr<MemoryAccount> account);
+  // To be called before strings get so many bytes more; throws kLimit.
+  void ChargeText(size_t bytes);
+  // Charges for what the strings hold now, whatever was charged before.
+  void SettleText();
   ~Buffer();
 
  private:
@@ -48,6 +54,7 @@ class Buffer {
   bool is_borrowed_ = false;
   std::shared_ptr<const void> keep_alive_;
   std::shared_ptr<MemoryAccount> account_;
+  size_t charged_ = 0;
   std::vector<std::string> strings_;
 };
 

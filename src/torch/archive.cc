@@ -127,9 +127,21 @@ Pickle Archive::ReadPickle(std::string_view name) {
   }
 }
 
+// A compressed entry that would unfold to more than the pickle says it holds is refused before it is unfolded.
+void Archive::RequireStatedSize(const std::string& name, const StorageRef& storage) const {
+  const ZipEntry* entry = zip_->Find(Full(name));
+  if (!entry || entry->method == ZipEntry::Method::kStored) return;
+  const size_t stated = StorageBytes(storage.dtype, std::max<int64_t>(0, storage.elements));
+  if (entry->size > stated)
+    Fail(ErrorCode::kInvalidModel, "it would unfold to ", entry->size, " bytes, and the archive says that it has ",
+         storage.elements, " elements of ", storage.dtype);
+}
+
 Tensor Archive::MakeTensor(const TensorRecipe& recipe, std::string_view folder) {
   try {
-    SharedBytes storage = Read(Cat(folder, "/", recipe.storage.key));
+    const std::string name = Cat(folder, "/", recipe.storage.key);
+    RequireStatedSize(name, recipe.storage);
+    SharedBytes storage = Read(name);
     return TensorFromStorage(storage, recipe.dtype, recipe.offset, recipe.sizes, recipe.strides);
   } catch (Error& error) {
     throw error.At(Cat("storage '", Printable(recipe.storage.key), "'"));

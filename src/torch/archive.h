@@ -30,6 +30,7 @@ class Archive {
  private:
   explicit Archive(std::shared_ptr<ZipArchive> zip);
   std::string Full(std::string_view name) const;
+  void RequireStatedSize(const std::string& name, const StorageRef& storage) const;
 
   std::shared_ptr<ZipArchive> zip_;
   std::string folder_;

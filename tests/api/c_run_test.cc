@@ -248,4 +248,67 @@ TEST(Fork, ASessionWorksInTheChild) {
   EXPECT_EQ(sum(*session), here);
 }
 
+TEST_F(CRun, HasLimits) {
+  ferry_value* output = nullptr;
+  EXPECT_GOOD(ferry_run_options_set_max_bytes(options, 8));
+  ferry_status* status = Run(&output);
+  EXPECT_EQ(ferry_status_code(status), FERRY_LIMIT) << ferry_status_message(status);
+  EXPECT_NE(std::string(ferry_status_message(status)).find("memory limit of 8 bytes"), std::string::npos);
+  ferry_status_free(status);
+  EXPECT_GOOD(ferry_run_options_set_max_bytes(options, 0));
+  EXPECT_GOOD(ferry_run_options_set_time_limit(options, 1e-9));
+  status = Run(&output);
+  EXPECT_EQ(ferry_status_code(status), FERRY_DEADLINE) << ferry_status_message(status);
+  ferry_status_free(status);
+  EXPECT_GOOD(ferry_run_options_set_time_limit(options, 0));
+  EXPECT_EQ(Answer().size(), 6u) << "the session goes on";
+  for (double wrong : {-1.0, 1e300}) {
+    status = ferry_run_options_set_time_limit(options, wrong);
+    EXPECT_EQ(ferry_status_code(status), FERRY_INVALID_ARGUMENT);
+    ferry_status_free(status);
+  }
+}
+
+TEST(CSession, LimitsAndRuntimeAreOptions) {
+  ferry_runtime* runtime = nullptr;
+  EXPECT_GOOD(ferry_runtime_create(2, &runtime));
+  ferry_options* options = nullptr;
+  EXPECT_GOOD(ferry_options_create(&options));
+  EXPECT_GOOD(ferry_options_set_runtime(options, runtime));
+  EXPECT_GOOD(ferry_options_set_time_limit(options, 60));
+  EXPECT_GOOD(ferry_options_set_max_bytes(options, 1 << 20));
+  EXPECT_GOOD(ferry_options_set_max_iterations(options, 1000));
+  EXPECT_GOOD(ferry_options_set_max_expanded_nodes(options, 1000));
+  EXPECT_GOOD(ferry_options_set_max_programs(options, 1));
+  ferry_session* session = nullptr;
+  EXPECT_GOOD(ferry_session_open(kSimpleNet.c_str(), options, &session));
+  ferry_runtime_free(runtime);
+  EXPECT_EQ(ferry_session_threads(session), 2);
+  ferry_session_free(session);
+  EXPECT_GOOD(ferry_options_set_time_limit(options, 1e-9));
+  ferry_status* status = ferry_session_open(kSimpleNet.c_str(), options, &session);
+  EXPECT_EQ(ferry_status_code(status), FERRY_DEADLINE) << ferry_status_message(status);
+  ferry_status_free(status);
+  ferry_options_free(options);
+}
+
+TEST(CppSession, LimitsAndRuntimeAreOptions) {
+  ferry::Runtime runtime(2);
+  ferry::Session session(kSimpleNet, {.max_bytes = 1 << 20, .runtime = &runtime});
+  EXPECT_EQ(session.threads(), 2);
+  std::vector<float> x(20);
+  std::vector<ferry::Input> inputs;
+  inputs.push_back({"x", ferry::Value::Of<float>({2, 10}, x)});
+  ferry::RunOptions options;
+  options.SetTimeLimit(1e-9);
+  try {
+    session.Run(inputs, {}, &options);
+    ADD_FAILURE() << "there is no time for it";
+  } catch (const ferry::Error& error) {
+    EXPECT_EQ(error.code(), ferry::Code::kDeadline);
+  }
+  options.SetTimeLimit(0);
+  EXPECT_EQ(session.Run(inputs, {}, &options).size(), 1u);
+}
+
 }  // namespace

@@ -54,7 +54,7 @@ TEST(WeightCache, TeamMakesWhatWasAskedFor) {
     Doubler doubler{calls};
     std::vector<Tensor> weights;
     std::vector<std::shared_ptr<const Tensor>> made;
-    WeightCache::Team team(cache);
+    WeightCache::PackingBatch team(cache);
     for (int i = 0; i < 100; ++i) {
       weights.push_back(Weight(static_cast<float>(i)));
       for (int twice = 0; twice < 2; ++twice)
@@ -73,7 +73,7 @@ TEST(WeightCache, OthersDoNotWaitForATeam) {
   std::atomic<int> calls{0};
   Doubler doubler{calls};
   Tensor weight = Weight(1);
-  WeightCache::Team team(cache);
+  WeightCache::PackingBatch team(cache);
   auto promised = cache.GetTensor(weight, "double", DType::kFloat, 1000, doubler.Of(weight));
   EXPECT_FALSE(promised->defined());
   std::thread([&] {
@@ -93,10 +93,10 @@ TEST(WeightCache, MakesLaterWhatIsNeededAgain) {
     Doubler doubler{calls};
     const Tensor a = Weight(1), b = Weight(2), c = Weight(3), d = Weight(4);
     auto later = [&](const Tensor& weight, bool at_once = false) {
-      return cache.GetLater(weight, "double", DType::kFloat, 1000, doubler.Of(weight), at_once);
+      return cache.GetDeferred(weight, "double", DType::kFloat, 1000, doubler.Of(weight), at_once);
     };
     EXPECT_TRUE(IsDouble(*later(a).Find(), a)) << "nothing is deferred yet";
-    cache.Defer();
+    cache.DeferPacking();
     EXPECT_TRUE(IsDouble(*later(a).Find(), a)) << "it is there";
     EXPECT_TRUE(IsDouble(*later(b, true).Find(), b));
     EXPECT_EQ(calls, 2);
@@ -106,7 +106,7 @@ TEST(WeightCache, MakesLaterWhatIsNeededAgain) {
     EXPECT_EQ(calls, 2);
     EXPECT_TRUE(IsDouble(*needed_twice.Find(), c));
     EXPECT_EQ(calls, 3);
-    cache.KeepAll(threads > 1 ? &pool : nullptr);
+    cache.PackDeferred(threads > 1 ? &pool : nullptr);
     EXPECT_EQ(calls, 4);
     EXPECT_TRUE(IsDouble(*needed_once.Find(), d));
     EXPECT_TRUE(IsDouble(*later(Weight(5)).Find(), Weight(5))) << "nothing is deferred any more";
@@ -122,7 +122,7 @@ TEST(WeightCache, TriesAgainAfterAFailure) {
     std::fill_n(made.MutableData<float>(), made.size(), 2.0f);
   };
   {
-    WeightCache::Team team(cache);
+    WeightCache::PackingBatch team(cache);
     cache.GetTensor(weight, "twos", DType::kFloat, 3, fill);
     EXPECT_THROW(team.Finish(nullptr), Error);
   }

@@ -76,7 +76,7 @@ bool IsAnswered(const std::string& bytes) {
   try {
     auto kept = std::make_shared<std::string>(bytes);
     Model model = ReadModelFromMemory({reinterpret_cast<const std::byte*>(kept->data()), kept->size()}, kept);
-    auto session = Session::FromModel(std::move(model), {.threads = 1, .max_iterations = 1000});
+    auto session = Session::FromModel(std::move(model), {.threads = 1, .limits = {.iterations = 1000}});
     std::vector<NamedValue> inputs;
     for (const ValueInfo& input : session->inputs()) inputs.emplace_back(input.name, ZerosFor(input.type));
     session->Run(inputs);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/program.h"
+#include "engine/runtime.h"
 #include "engine/session.h"
 #include "ops/infer_graph.h"
 #include "tests/support/graphs.h"
@@ -23,7 +24,10 @@ const IslandProvider& Island() {
 }
 
 SessionOptions OnTheIsland() {
-  return {.threads = 1, .provider = "island,cpu", .more_providers = {&Island()}, .optimize = false};
+  SessionOptions options{.provider = "island,cpu"};
+  options.runtime = std::make_shared<Runtime>(1, std::vector<const Provider*>{&Island()});
+  options.optimize = false;
+  return options;
 }
 
 Tensor Numbers(Shape shape) {

@@ -91,7 +91,7 @@ TEST(PackInt8, ByATeam) {
   ThreadPool pool(3);
   std::vector<Trial> trials;
   for (uint32_t seed = 0; seed < 120; ++seed) trials.emplace_back(seed);
-  WeightCache::Team team(cache);
+  WeightCache::PackingBatch team(cache);
   for (Trial& trial : trials) trial.Pack(cache);
   EXPECT_EQ(trials.back().from_lines->packed.Find(), nullptr);
   team.Finish(&pool);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/directory.h"
+#include "engine/runtime.h"
 #include "measure/compare/comparison.h"
 #include "measure/test_case.h"
 #include "onnx/reader.h"
@@ -30,7 +31,8 @@ struct How {
 std::vector<How> Ways() {
   std::vector<How> ways;
   for (const auto& [label, island] : {std::pair{"island", &Everything()}, {"half_island", &EverySecond()}}) {
-    SessionOptions options{.threads = 1, .provider = "island,cpu", .more_providers = {island}};
+    SessionOptions options{.provider = "island,cpu"};
+    options.runtime = std::make_shared<Runtime>(1, std::vector<const Provider*>{island});
     ways.push_back({label, options});
     options.optimize = false;
     ways.push_back({Cat(label, "_as_written"), options});

@@ -44,6 +44,53 @@ class Ending(Case):
         self.assertLess(time.monotonic() - begin, 30)
         self.assertTrue(options.terminate)
 
+    def test_limits_end_a_run(self):
+        session = ferry.InferenceSession(endless_loop())
+        options = ferry.RunOptions()
+        options.time_limit = 0.05
+        with self.assertRaisesRegex(ferry.DeadlineExceeded, "time limit of 0.05 s"):
+            session.run(None, {"x": np.float32(1)}, options)
+        with self.assertRaises(TimeoutError):
+            session.run(None, {"x": np.float32(1)}, options)
+        options = ferry.RunOptions()
+        options.add_run_config_entry("ferry.max_iterations", "1000")
+        self.assertEqual(options.max_iterations, 1000)
+        with self.assertRaisesRegex(ferry.RuntimeException, "1000 times"):
+            session.run(None, {"x": np.float32(1)}, options)
+        with self.assertRaises(ferry.InvalidArgument):
+            options.add_run_config_entry("ferry.max_turns", "1")
+        for name, wrong in (("time_limit", -1), ("max_bytes", "many"), ("max_iterations", -5)):
+            with self.assertRaises(ferry.InvalidArgument):
+                setattr(options, name, wrong)
+
+    def test_limits_of_a_session(self):
+        options = ferry.SessionOptions()
+        options.max_bytes = 8
+        with self.assertRaisesRegex(ferry.RuntimeException, "memory limit of 8 bytes"):
+            ferry.InferenceSession(SIMPLE_NET, options).run(None, {"x": np.ones((1, 10), np.float32)})
+        options = ferry.SessionOptions()
+        options.add_session_config_entry("ferry.max_iterations", "100")
+        options.add_session_config_entry("ferry.max_programs", "2")
+        self.assertIn("max_iterations=100, max_programs=2", repr(options))
+        with self.assertRaisesRegex(ferry.RuntimeException, "100 times"):
+            ferry.InferenceSession(endless_loop(), options).run(None, {"x": np.float32(1)})
+        with self.assertRaises(ferry.InvalidArgument):
+            options.add_session_config_entry("ferry.max_bytes", "-1")
+        options.time_limit = 1e-9
+        with self.assertRaises(ferry.DeadlineExceeded):
+            ferry.InferenceSession(SIMPLE_NET, options)
+
+    def test_sessions_may_share_threads(self):
+        ferry.set_global_thread_pool_sizes(2, 1)
+        options = ferry.SessionOptions()
+        options.use_per_session_threads = False
+        x = np.ones((1, 10), np.float32)
+        sessions = [ferry.InferenceSession(SIMPLE_NET, options) for _ in range(3)]
+        expected, = ferry.InferenceSession(SIMPLE_NET).run(None, {"x": x})
+        for session in sessions:
+            np.testing.assert_array_equal(session.run(None, {"x": x})[0], expected)
+            self.assertEqual(session._session.threads(), 2)
+
     def test_ctrl_c_ends_a_run(self):
         for options in (None, ferry.RunOptions()):
             session = ferry.InferenceSession(endless_loop())

@@ -243,7 +243,7 @@ class Options(Case):
         for name, value in {"inter_op_num_threads": 2, "execution_mode": ferry.ExecutionMode.ORT_PARALLEL,
                             "execution_order": ferry.ExecutionOrder.PRIORITY_BASED, "enable_cpu_mem_arena": False,
                             "enable_mem_pattern": False, "enable_mem_reuse": False, "log_severity_level": 0,
-                            "log_verbosity_level": 1, "logid": "me", "use_per_session_threads": False,
+                            "log_verbosity_level": 1, "logid": "me",
                             "optimized_model_filepath": "x.onnx",
                             "graph_optimization_level": ferry.GraphOptimizationLevel.ORT_ENABLE_BASIC}.items():
             with self.subTest(name):

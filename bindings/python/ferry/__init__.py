@@ -14,11 +14,12 @@ nodes, the same answers), `export` (from PyTorch).
 from . import _ferry
 from ._compare import ComparedOutput, ComparedSample, Comparison, FaultyLayer, compare
 from ._doctor import Diagnosis, Finding, Mending, ProofStep, doctor
-from ._errors import (DeviceReset, EngineError, EPFail, Fail, FerryError, InvalidArgument, InvalidGraph,
+from ._errors import (DeadlineExceeded, DeviceReset, EngineError, EPFail, Fail, FerryError, InvalidArgument, InvalidGraph,
                       InvalidProtobuf, ModelLoadCanceled, ModelLoaded, ModelRequiresCompilation, NoModel, NoSuchFile, NotFound,
                       NotImplemented, RuntimeException, make_error)
-from ._options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions, warn_once)
 from ._optimize import OptimizedModel, optimize, simplify
+from ._options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions,
+                       set_global_thread_pool_sizes, warn_once)
 from ._session import InferenceSession, IOBinding, ModelMetadata, NodeArg, example_model
 from ._tools import CheckResult, ModelInfo, Problem, WrittenModel, check, convert, export, info
 from ._values import OrtDevice, OrtValue, SparseTensor
@@ -79,11 +80,6 @@ def set_seed(seed: int) -> None:
     warn_once("seed", "operators that draw by chance take their seed from the model: set_seed has no effect in Ferry")
 
 
-def set_global_thread_pool_sizes(intra_op_num_threads: int, inter_op_num_threads: int) -> None:
-    """No effect: each session has its own threads."""
-    warn_once("global threads", "each session has its own threads, see SessionOptions.intra_op_num_threads: no effect")
-
-
 def disable_telemetry_events() -> None:
     """There is no telemetry."""
 
@@ -94,7 +90,7 @@ def enable_telemetry_events() -> None:
 
 
 __all__ = [
-    "CheckResult", "ComparedOutput", "ComparedSample", "Comparison", "DeviceReset", "Diagnosis", "EPFail",
+    "CheckResult", "ComparedOutput", "ComparedSample", "Comparison", "DeadlineExceeded", "DeviceReset", "Diagnosis", "EPFail",
     "EngineError", "ExecutionMode", "ExecutionOrder", "Fail", "FaultyLayer", "FerryError", "Finding",
     "GraphOptimizationLevel", "IOBinding", "InferenceSession", "InvalidArgument", "InvalidGraph", "InvalidProtobuf",
     "Mending", "ModelInfo", "ModelLoadCanceled", "ModelLoaded", "ModelMetadata", "ModelRequiresCompilation",

@@ -42,6 +42,13 @@ class RuntimeException(FerryError):
     """An error while a model runs: a limit was reached, or the run was cancelled."""
 
 
+class DeadlineExceeded(RuntimeException, TimeoutError):
+    """A run, or the opening of a model, that took longer than its time limit."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
 class EngineError(FerryError):
     """A fault in Ferry itself."""
 
@@ -82,6 +89,7 @@ _CLASS_OF = {
     "input/output error": Fail,
     "limit reached": RuntimeException,
     "cancelled": RuntimeException,
+    "deadline passed": DeadlineExceeded,
     "internal error": EngineError,
 }
 

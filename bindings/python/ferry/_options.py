@@ -66,6 +66,43 @@ def _without_meaning(owner: str, name: str, default: Any, why: str) -> property:
     return property(read, write, doc=f"No effect: {why}.")
 
 
+# Ferry's own settings that are numbers: what kind, and the least that makes sense.
+_LIMITS: dict[str, tuple[type, float]] = {
+    "time_limit": (float, 0), "max_bytes": (int, 0), "max_iterations": (int, 1), "max_expanded_nodes": (int, 0),
+    "max_programs": (int, 1)}
+
+
+def _limit(name: str, value: Any) -> Any:
+    """A number for one of _LIMITS, from a number or from text."""
+    kind, least = _LIMITS[name]
+    try:
+        number = kind(value)
+    except (TypeError, ValueError):
+        number = least - 1
+    if not least <= number < float("inf"):
+        what = "a number of seconds" if kind is float else "a whole number"
+        raise InvalidArgument(f"{name} must be {what} of at least {least}, got {value!r}")
+    return number
+
+
+_shared_runtime: _ferry.Runtime | None = None
+_shared_threads = 0
+
+
+def set_global_thread_pool_sizes(intra_op_num_threads: int, inter_op_num_threads: int) -> None:
+    """Threads that sessions with use_per_session_threads = False share, from now on; 0: one per core. The second number
+    has no effect: a run uses one team of threads."""
+    global _shared_runtime, _shared_threads
+    _shared_runtime, _shared_threads = None, int(intra_op_num_threads)
+
+
+def shared_runtime() -> _ferry.Runtime:
+    global _shared_runtime
+    if _shared_runtime is None:
+        _shared_runtime = _ferry.Runtime(_shared_threads)
+    return _shared_runtime
+
+
 class SessionOptions:
     """How a session runs.
 
@@ -85,6 +122,18 @@ class SessionOptions:
         """The timeline is written to PREFIX_DATE_TIME.json."""
         self.use_deterministic_compute = False
         """Always so: results never depend on the number of threads."""
+        self.use_per_session_threads = True
+        """False: the session shares its threads with all others that say so; see `set_global_thread_pool_sizes`."""
+        self.time_limit = 0.0
+        """Seconds that opening the model and each run may take; 0: any. RuntimeException when they are over."""
+        self.max_bytes = 0
+        """Bytes that a run may hold at once beside weights: its arena, tensors and strings; 0: any."""
+        self.max_iterations = 100_000_000
+        """Turns of all Loops and Scans of a run together."""
+        self.max_expanded_nodes = 1_000_000
+        """Nodes that the model's functions may become."""
+        self.max_programs = 32
+        """Sets of input shapes that stay ready; the one not used for the longest time leaves first."""
         self._level = GraphOptimizationLevel.ORT_ENABLE_ALL
         self._free_dimensions: dict[str, int] = {}
         self._initializers: dict[str, OrtValue] = {}
@@ -115,8 +164,6 @@ class SessionOptions:
     log_severity_level = _without_meaning("SessionOptions", "log_severity_level", 2, "nothing is logged; errors are raised")
     log_verbosity_level = _without_meaning("SessionOptions", "log_verbosity_level", 0, "nothing is logged; errors are raised")
     logid = _without_meaning("SessionOptions", "logid", "", "nothing is logged; errors are raised")
-    use_per_session_threads = _without_meaning(
-        "SessionOptions", "use_per_session_threads", True, "each session has its own threads")
     optimized_model_filepath = _without_meaning(
         "SessionOptions", "optimized_model_filepath", "",
         "rewritten graphs use operators of Ferry's own, which no other runtime reads, and are made in milliseconds")
@@ -135,14 +182,19 @@ class SessionOptions:
         "ferry.exact" = "1" allows only algorithms that add up products as the operators' texts do (no Winograd);
         "ferry.tune" names a file that remembers which algorithms were fastest here ("none": timed, not remembered);
         "ferry.cache" names a folder for packed weights, which the next start maps instead of packing them again;
-        "ferry.precision" = "bf16" keeps the weights of products as bfloat16: half the memory, less exact.
+        "ferry.precision" = "bf16" keeps the weights of products as bfloat16: half the memory, less exact;
+        "ferry.time_limit", "ferry.max_bytes", "ferry.max_iterations", "ferry.max_expanded_nodes" and
+        "ferry.max_programs" are the attributes of these names.
         """
-        if key.startswith("ferry."):
+        if key[6:] in _LIMITS and key.startswith("ferry."):
+            setattr(self, key[6:], _limit(key[6:], value))
+        elif key.startswith("ferry."):
             allowed = {"ferry.exact": ("0", "1"), "ferry.precision": ("float32", "bf16"), "ferry.tune": (value,),
                        "ferry.cache": (value,)}
             if value not in allowed.get(key, ()):
                 raise InvalidArgument(f"Ferry has no session setting '{key}' = '{value}'; it has ferry.exact = 0 or 1, "
-                                      "ferry.precision = float32 or bf16, ferry.tune = FILE and ferry.cache = FOLDER")
+                                      "ferry.precision = float32 or bf16, ferry.tune = FILE, ferry.cache = FOLDER and the "
+                                      f"numbers {', '.join('ferry.' + name for name in _LIMITS)}")
         else:
             warn_once("config " + key, f"the session setting '{key}' is onnxruntime's own and has no effect in Ferry")
         self._config[key] = value
@@ -180,6 +232,11 @@ class SessionOptions:
         native.cache = self._config.get("ferry.cache", "")
         native.precision = self._config.get("ferry.precision", "float32")
         native.free_dimensions = self._free_dimensions
+        for name in _LIMITS:
+            setattr(native, name, _limit(name, getattr(self, name)))
+        if not self.use_per_session_threads:
+            native.runtime = shared_runtime()
+            native.threads = 0
         for name, value in self._initializers.items():
             native.set_initializer(name, value._native)
         return native
@@ -190,6 +247,10 @@ class SessionOptions:
             parts.append(f"graph_optimization_level={self._level.name}")
         if self._free_dimensions:
             parts.append(f"free_dimensions={self._free_dimensions}")
+        usual = SessionOptions()
+        for name in _LIMITS:
+            if getattr(self, name) != getattr(usual, name):
+                parts.append(f"{name}={getattr(self, name)}")
         if self.enable_profiling:
             parts.append("enable_profiling=True")
         return f"SessionOptions({', '.join(parts)})"
@@ -201,10 +262,11 @@ class RunOptions:
     >>> options = RunOptions()
     >>> options.terminate
     False
+    >>> options.time_limit = 0.5
     """
 
     def __init__(self) -> None:
-        self._cancel = _ferry.CancelFlag()
+        self._native = _ferry.RunOptions()
         self.only_execute_path_to_fetches = True
         """Always so: only what the outputs asked for need is computed."""
         self._config: dict[str, str] = {}
@@ -217,15 +279,49 @@ class RunOptions:
     @property
     def terminate(self) -> bool:
         """Ends the runs that use these options, also from another thread, with RuntimeException."""
-        return self._cancel.get()
+        return self._native.cancelled()
 
     @terminate.setter
     def terminate(self, value: bool) -> None:
-        self._cancel.set(bool(value))
+        self._native.set_cancelled(bool(value))
+
+    @property
+    def time_limit(self) -> float:
+        """Seconds that each of these runs may take, in place of the session's limit; 0: the session's."""
+        return self._native.time_limit
+
+    @time_limit.setter
+    def time_limit(self, seconds: float) -> None:
+        self._native.time_limit = _limit("time_limit", seconds)
+
+    @property
+    def max_bytes(self) -> int:
+        """Bytes that each of these runs may hold at once, in place of the session's limit; 0: the session's."""
+        return self._native.max_bytes
+
+    @max_bytes.setter
+    def max_bytes(self, count: int) -> None:
+        self._native.max_bytes = _limit("max_bytes", count)
+
+    @property
+    def max_iterations(self) -> int:
+        """Turns of Loops and Scans of each of these runs, in place of the session's limit; 0: the session's."""
+        return self._native.max_iterations
+
+    @max_iterations.setter
+    def max_iterations(self, count: int) -> None:
+        self._native.max_iterations = count and _limit("max_iterations", count)
 
     def add_run_config_entry(self, key: str, value: str) -> None:
-        """Remembered, without effect: these settings are onnxruntime's own."""
-        warn_once("run config " + key, f"the run setting '{key}' is onnxruntime's own and has no effect in Ferry")
+        """Remembered, without effect: these settings are onnxruntime's own, except Ferry's: "ferry.time_limit",
+        "ferry.max_bytes" and "ferry.max_iterations" are the attributes of these names."""
+        if key in ("ferry.time_limit", "ferry.max_bytes", "ferry.max_iterations"):
+            setattr(self, key[6:], _limit(key[6:], value))
+        elif key.startswith("ferry."):
+            raise InvalidArgument(f"Ferry has no run setting '{key}'; it has ferry.time_limit, ferry.max_bytes and "
+                                  "ferry.max_iterations")
+        else:
+            warn_once("run config " + key, f"the run setting '{key}' is onnxruntime's own and has no effect in Ferry")
         self._config[key] = value
 
     def get_run_config_entry(self, key: str) -> str:

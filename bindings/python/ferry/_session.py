@@ -157,7 +157,7 @@ class InferenceSession:
         """The outputs asked for (None: all; any value inside the model by its name) as numpy arrays, lists (sequences),
         dicts (maps) and SparseTensors. Contiguous arrays go in without a copy; outputs come out without one."""
         outputs = (self._session or self._open()).run(
-            output_names or None, input_feed, None if run_options is None else run_options._cancel, self._profile)
+            output_names or None, input_feed, None if run_options is None else run_options._native, self._profile)
         for i, output in enumerate(outputs):
             if type(output) is _ferry.Value:
                 outputs[i] = SparseTensor(output)
@@ -165,8 +165,8 @@ class InferenceSession:
 
     def _run_values(self, names: Iterable[str] | None, feed: Mapping[str, Any], places: list[Any],
                     run_options: RunOptions | None) -> list["_ferry.Value"]:
-        cancel = None if run_options is None else run_options._cancel
-        return self._open().run_bound(names or None, feed, places, cancel, self._profile)
+        options = None if run_options is None else run_options._native
+        return self._open().run_bound(names or None, feed, places, options, self._profile)
 
     def run_with_ort_values(self, output_names: Iterable[str] | None, input_dict_ort_values: Mapping[str, OrtValue],
                             run_options: RunOptions | None = None) -> list[OrtValue]:

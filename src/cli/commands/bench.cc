@@ -25,6 +25,10 @@ constexpr Option kOptions[] = {
     kExactOption,
     kTuneOption,
     kPrecisionOption,
+    kTimeLimitOption,
+    kMemoryLimitOption,
+    kMaxIterationsOption,
+    kMaxInflatedOption,
     {.name = "iters", .value = "N", .help = "runs that are measured (usually as many as fit in 3 seconds, 10 to 1000)"},
     {.name = "warmup", .value = "N", .help = "runs before them, after the first (usually 3)"},
     {.name = "seed", .value = "N", .help = "seed of the random inputs (usually 1)"},
@@ -96,6 +100,9 @@ int RunOnRequest(const std::string& path, const BenchmarkOptions& options) {
 }
 
 int Run(const Arguments& arguments) {
+  Limits reading;  // of the whole command
+  reading.inflated_bytes = LimitsFrom(arguments).inflated_bytes;
+  const RunScope scope("the measurement", reading);
   BenchmarkOptions options;
   options.session = SessionOptionsFrom(arguments);
   options.inputs.dimensions = DimensionsFrom(arguments);

@@ -46,6 +46,10 @@ constexpr Option kOptions[] = {
     kExactOption,
     kTuneOption,
     kPrecisionOption,
+    kTimeLimitOption,
+    kMemoryLimitOption,
+    kMaxIterationsOption,
+    kMaxInflatedOption,
 };
 
 constexpr Example kExamples[] = {
@@ -112,6 +116,7 @@ void RefuseNan(const Sample& sample, const Side& side) {
 
 std::vector<Sample> GatherSamples(const Request& request, const Side& side, const Arguments& arguments,
                                   bool with_generated) {
+  const RunScope scope("gathering samples", LimitsFrom(arguments));
   std::vector<Sample> samples;
   for (const std::string& path : request.recordings) {
     samples.push_back(ReadSample(path, side.session()));

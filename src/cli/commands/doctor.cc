@@ -36,6 +36,10 @@ constexpr Option kOptions[] = {
      .words = "onnxruntime-cpu onnxruntime-cuda tensorrt coreml litert"},
     {.name = "lint", .value = "NAME", .help = "apply this lint only (may be repeated)", .repeated = true},
     {.name = "list", .help = "list the lints and what they look for"},
+    kTimeLimitOption,
+    kMemoryLimitOption,
+    kMaxIterationsOption,
+    kMaxInflatedOption,
     {.name = "sarif", .help = "print SARIF 2.1.0, as code-scanning pages of CI systems read it"},
 };
 
@@ -156,6 +160,7 @@ int Run(const Arguments& arguments) {
   options.data.insert(options.data.end(), arguments.positions().begin() + 1, arguments.positions().end());
   options.targets = arguments.All("target");
   options.only = arguments.All("lint");
+  const RunScope scope("the examination", LimitsFrom(arguments), nullptr, RunScope::Memory::kNotCounted);
   Model model = ReadModel(options.path);
   std::vector<Finding> findings = Examine(model, options), left = findings;
   MendedModel mended;

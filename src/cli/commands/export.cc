@@ -53,6 +53,7 @@ constexpr Option kOptions[] = {
          "differ between several recordings are left open",
      .completes = Completes::kFile,
      .repeated = true},
+    kMaxInflatedOption,
     {.name = "rtol", .value = "R", .help = "relative tolerance of --verify (usually 1e-3)"},
     {.name = "atol", .value = "A", .help = "absolute tolerance of --verify (usually 1e-5)"},
 };
@@ -206,6 +207,7 @@ Json DescribeJson(const std::vector<ValueInfo>& values) {
 }
 
 int Run(const Arguments& arguments) {
+  const RunScope scope("the export", LimitsFrom(arguments));
   torch::ExportOptions options = OptionsFrom(arguments);
   auto start = std::chrono::steady_clock::now();
   torch::Exported exported = ExportModel(arguments.positions()[0], options);

@@ -35,12 +35,17 @@ constexpr Option kOptions[] = {
     kExactOption,
     kTuneOption,
     kPrecisionOption,
+    kTimeLimitOption,
+    kMemoryLimitOption,
+    kMaxIterationsOption,
+    kMaxInflatedOption,
 };
 
 constexpr Example kExamples[] = {
     {"ferry run model.onnx --input x=photo.npy", "one input from a numpy file"},
     {"ferry run model.onnx --inputs in.npz --outputs out.npz", "all inputs and outputs in archives"},
     {"ferry run model.onnx --inputs in.npz --output /layer1/Relu_output_0", "what a value inside the model is"},
+    {"ferry run model.onnx --inputs in.npz --time-limit 2 --memory-limit 500M", "a model from somebody else"},
 };
 
 bool EndsWith(std::string_view text, std::string_view end) {
@@ -54,6 +59,7 @@ Value ReadInput(const Session& session, const std::string& name, const std::stri
 }
 
 std::vector<NamedValue> CollectInputs(const Arguments& arguments, const Session& session) {
+  const RunScope scope("reading the inputs", LimitsFrom(arguments));
   std::vector<NamedValue> inputs;
   if (arguments.Has("inputs")) inputs = ReadRecording(arguments.Get("inputs"), session).inputs;
   for (const auto& [name, path] : arguments.Pairs("input")) inputs.emplace_back(name, ReadInput(session, name, path));

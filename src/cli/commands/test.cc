@@ -3,8 +3,8 @@
 #include "base/atomic_file.h"
 #include "base/directory.h"
 #include "base/error.h"
-#include "cli/command.h"
 #include "cli/output.h"
+#include "cli/shared_options.h"
 #include "measure/test_case.h"
 
 namespace ferry::cli {
@@ -26,6 +26,9 @@ constexpr Option kOptions[] = {
      .value = "FILE.json",
      .help = "rtol and atol by case name; tolerances.json in DIR is taken by itself",
      .completes = Completes::kFile},
+    kTimeLimitOption,
+    kMemoryLimitOption,
+    kMaxIterationsOption,
 };
 
 constexpr Example kExamples[] = {
@@ -61,12 +64,14 @@ int Run(const Arguments& arguments) {
   std::optional<AtomicFile> list;
   if (arguments.Has("list")) list.emplace(arguments.Get("list"));
 
+  const Limits limits = LimitsFrom(arguments);
   Counts counts;
   Json failures = Json::Array{};
   {
     Progress progress("case", static_cast<int64_t>(cases.size()));
     for (const TestCase& test_case : cases) {
       progress.At(counts.passed + counts.failed + 1, test_case.name);
+      const RunScope scope("the case", limits, nullptr, RunScope::Memory::kNotCounted);
       CaseResult result = RunTestCase(test_case, tolerances.For(test_case.name));
       ++(result.passed ? counts.passed : counts.failed);
       Report(test_case, result, arguments.json(), list ? &*list : nullptr, failures);

@@ -1,6 +1,7 @@
 // How products with bfloat16 weights are cut into tiles, and what becomes of their sums.
 #pragma once
 
+#include "base/check_run.h"
 #include "kernels/bf16_gemm.h"
 #include "kernels/simd/finish-inl.h"
 #include "kernels/simd/unroll-inl.h"
@@ -167,6 +168,7 @@ static HWY_INLINE void MultiplyGathered(const ferry::GatheredGemm& gemm, const u
       tile.c_stride = gemm.c_stride;
       tile.continues = block > 0 || sum_in_place;
       for (int64_t group = 0; group < gemm.columns; group += kGroupColumns) {
+        if (group > 0) ferry::CheckRun();
         const int64_t end = gemm.columns - group < kGroupColumns ? gemm.columns : group + kGroupColumns;
         for (int64_t column = group, vectors; column < end; column += vectors * kBf16Step) {
           const int64_t left = (end - column + kBf16Step - 1) / kBf16Step;

@@ -1,3 +1,4 @@
+#include "base/check_run.h"
 #include "kernels/packed_gemm.h"
 #include "kernels/simd/add_product-inl.h"
 #include "kernels/simd/finish-inl.h"
@@ -338,6 +339,8 @@ void RunStrip(const GatheredGemm& gemm, const DepthRange& range, const Strip& st
   const int64_t share = static_cast<int64_t>(sizeof(float)) * ferry::kPanelWidth * range.count / tiles;
   if (strip.next) tile.ahead_step = share * kUnrolled / (range.count > 0 ? range.count : 1);
   for (int64_t index = 0, row = 0; index < tiles; ++index) {
+    constexpr int64_t kTilesBetweenLooks = 32;
+    if (index % kTilesBetweenLooks == kTilesBetweenLooks - 1) ferry::CheckRun();
     const int64_t rows = gemm.row_count / tiles + (index < gemm.row_count % tiles);
     tile.rows = gemm.rows + row;
     for (int64_t column = strip.first, vectors; column < strip.last; column += vectors * static_cast<int64_t>(kLanes)) {
@@ -380,6 +383,7 @@ void RunPanels(const GatheredGemm& gemm, const DepthRange& range) {
   auto at = [&](int64_t column, int64_t depth) { return gemm.packed + column * range.total + depth * kWidth; };
   const float* next_depth = range.first + range.count < range.total ? at(0, range.first + range.count) : nullptr;
   for (int64_t column = 0; column < end; column += fit) {
+    if (column > 0) ferry::CheckRun();
     const int64_t last = end - column < fit ? end : column + fit;
     const int64_t most_rows = last - column <= kStep ? kNarrowTileRows : collide ? kFlatRows : kTileRows;
     RunStrip(gemm, range, {column, last, last < gemm.columns ? at(last, range.first) : next_depth, most_rows});
@@ -401,6 +405,7 @@ void Plain(const float* a, int64_t a_stride, int64_t rows, int64_t depth, const 
   const bool sum_in_place = depth_blocks > 1 && epilogue.residual == c;
   for (int64_t row = 0; row < rows; row += kBlockRows) {
     int64_t count = rows - row < kBlockRows ? rows - row : kBlockRows;
+    if (row > 0) ferry::CheckRun();
     for (int64_t block = 0; block < depth_blocks; ++block) {
       int64_t from = depth * block / depth_blocks, to = depth * (block + 1) / depth_blocks;
       for (int64_t i = 0; i < count; ++i) pointers[i] = a + (row + i) * a_stride + from;

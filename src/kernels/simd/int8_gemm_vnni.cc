@@ -151,6 +151,7 @@ HWY_INLINE void MultiplyRows(const ferry::Int8Product& product, const ferry::Int
   tile.panel_bytes = runs.count * runs.length * kWidth;
   for (int64_t column = 0; column < product.columns;) {
     const int64_t left = product.columns - column;
+    if (product.rows * tile.panel_bytes >= kLongPanel * kWidth) ferry::CheckRun();
     const int64_t panels = left > 3 * kWidth ? 4 : left > kWidth ? 2 : 1;
     const auto run = panels == 4 ? RunRows<4> : panels == 2 ? RunRows<2> : RunRows<1>;
     tile.panel = static_cast<const int8_t*>(product.packed) + column / kWidth * tile.panel_bytes;

@@ -1,6 +1,7 @@
 // Tiles of 8-bit products, and how the sums of a panel become results.
 #pragma once
 
+#include "base/check_run.h"
 #include "kernels/simd/int8_finish-inl.h"
 
 namespace ferry::FERRY_ISA {
@@ -66,6 +67,9 @@ static HWY_INLINE bool TakesSums(const ferry::Int8Output& out) {
   return out.kind == ferry::Int8Output::Kind::kSums && !out.offset && !out.row_term;
 }
 
+// Multiply-adds for each column of a panel after which it is time to look whether the run goes on.
+inline constexpr int64_t kLongPanel = 1 << 16;
+
 // One panel of columns against one block of rows, chunk of depths after chunk. `ready(part, depths, tile)` makes a part
 // of the panel what tiles read, kUnitBytes for the depths that lie side by side; run(rows, tile) makes the sums of all
 // rows. `tile` comes with the row terms of the block.
@@ -78,6 +82,7 @@ static HWY_INLINE void MultiplyPanel(const ferry::Int8Product& product, int64_t 
   const bool stays = columns == kWidth && TakesSums(product.out);
   int32_t* const to = stays ? static_cast<int32_t*>(product.out.c) + first_row * product.out.stride + column : sums;
   tile.sums_stride = stays ? product.out.stride : kWidth;
+  if (rows * padded >= kLongPanel) ferry::CheckRun();
   const auto* panel = static_cast<const Weight*>(product.packed) + column * padded;
   const int32_t* const terms = tile.column_terms;
   for (int64_t depth = 0; depth < padded; depth += chunk) {

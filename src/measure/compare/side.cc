@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "base/run_scope.h"
 #include "engine/prepare.h"
 #include "engine/program.h"
+#include "engine/runtime.h"
 #include "engine/weight_cache.h"
 #include "onnx/reader.h"
 #include "onnx/schema.h"
@@ -17,7 +19,7 @@ constexpr int64_t kNewestIrVersion = 13;
 
 // Without measuring: a layer alone is run once.
 CompilerList CompilersFor(const SessionOptions& options) {
-  return CompilerList(FindProviders(options.provider, options.more_providers), {options.exact, {}, options.precision});
+  return CompilerList(ProvidersFor(options), {options.exact, {}, options.precision});
 }
 
 Model WidenedModel(const Model& model, std::vector<std::string>& kept) {
@@ -119,10 +121,11 @@ std::vector<Value> Side::RunNode(const Node& node, std::span<const Value> inputs
   InferOptions infer;
   infer.on_error = [](const Node&, const Error&) {};
   GraphFacts known = InferGraph(alone, facts, infer);
+  const RunScope scope("the run", how_.options.limits);
   WeightCache weights;
   const CompilerList compilers = CompilersFor(how_.options);
   std::unique_ptr<Program> program = BuildProgram({alone, known, names, results, compilers, weights});
-  return program->Run(values, RunServices{nullptr, how_.options.max_iterations, nullptr});
+  return program->Run(values, RunServices{nullptr, how_.options.limits.iterations, nullptr});
 }
 
 }  // namespace ferry

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/poll.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/number_text.h"
 #include "ops/support/numeric_cast.h"
@@ -100,6 +101,7 @@ void WriteTexts(const Tensor& from, Tensor& to) {
   for (int64_t at = 0; at < from.size(); at += kPiece) {
     alignas(8) std::byte buffer[kPiece * 8];
     int64_t count = std::min(kPiece, from.size() - at);
+    CheckRun();
     const void* wide = Load(from.dtype(), from.raw() + at * width, buffer, count);
     for (int64_t i = 0; i < count; ++i) texts[at + i] = TextOf(from.dtype(), wide, i);
   }
@@ -128,7 +130,8 @@ void ReadTexts(const Tensor& from, Tensor& to, const CastOptions& options) {
     return CastInto(values, to, options);
   }
   auto width = static_cast<int64_t>(BitWidth(type) / 8);
-  for (int64_t i = 0; i < from.size(); ++i) ReadText(texts[i], type, to.mutable_raw() + i * width);
+  Poll poll;
+  for (int64_t i = 0; i < from.size(); ++i, poll()) ReadText(texts[i], type, to.mutable_raw() + i * width);
 }
 
 // What a packed type is converted through: bytes for integers, float for floats.

@@ -1,5 +1,6 @@
 #include "ops/support/elements.h"
 
+#include "base/poll.h"
 #include "ops/support/indices.h"
 
 namespace ferry {
@@ -19,7 +20,8 @@ std::vector<int64_t> ElementPlaces(const Tensor& indices, const Shape& data, siz
   size_t last = shape.rank() - 1;
   std::vector<int64_t> position(shape.rank());
   int64_t base = 0;  // of the current row, without the indexed axis
-  for (size_t row = 0; row < places.size(); row += static_cast<size_t>(shape[last])) {
+  Poll poll;
+  for (size_t row = 0; row < places.size(); row += static_cast<size_t>(shape[last]), poll()) {
     int64_t step = last == axis ? 0 : strides[last];
     for (int64_t i = 0; i < shape[last]; ++i) {
       int64_t& place = places[row + static_cast<size_t>(i)];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/run_scope.h"
 #include "ops/infer_graph.h"
 #include "ops/support/concat.h"
 
@@ -38,6 +39,14 @@ Type Widen(const Type& before, const Type& after) {
 }
 
 }  // namespace
+
+void CountIteration(const OpContext& context, int64_t turn) {
+  const int64_t limit = context.services().max_iterations;
+  if (turn >= limit)
+    Fail(ErrorCode::kLimit, "the loop has run ", limit,
+         " times without ending; raise max_iterations (--max-iterations) if that is meant");
+  if (RunScope* scope = RunScope::Current()) scope->CountIteration();
+}
 
 void StackedOutput::Add(Value value) {
   const Tensor& tensor = value.tensor();

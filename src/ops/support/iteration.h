@@ -9,6 +9,9 @@
 
 namespace ferry {
 
+// Before turn `turn` of a body: throws kLimit when this loop, or all of a run together, make more than are allowed.
+void CountIteration(const OpContext& context, int64_t turn);
+
 // The outputs of one body output over all iterations. They must not change type or shape.
 class StackedOutput {
  public:

@@ -1,10 +1,13 @@
 #include "ops/support/movement.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <type_traits>
 
+#include "base/run_scope.h"
 #include "kernels/transpose_block.h"
+#include "ops/support/text.h"
 
 namespace ferry {
 namespace {
@@ -39,9 +42,13 @@ struct Strings {
   static constexpr bool kTurnsBlocks = false;
   static const std::string* At(const std::string* base, int64_t offset) { return base + offset; }
   static std::string* At(std::string* base, int64_t offset) { return base + offset; }
-  static void Assign(std::string* to, const std::string* from) { *to = *from; }
-  static void Run(std::string* to, const std::string* from, int64_t count) { std::copy(from, from + count, to); }
-  static void Fill(std::string* to, const std::string* from, int64_t count) { std::fill_n(to, count, *from); }
+  static void Assign(std::string* to, const std::string* from) { AssignText(*to, *from); }
+  static void Run(std::string* to, const std::string* from, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) AssignText(to[i], from[i]);
+  }
+  static void Fill(std::string* to, const std::string* from, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) AssignText(to[i], *from);
+  }
 };
 
 template <size_t kWidth>
@@ -125,10 +132,11 @@ void CopyAxes(const OpContext& context, const Element* from, Element* to, std::s
   if (rows_per_piece > kTile) rows_per_piece -= rows_per_piece % kTile;
   int64_t pieces_per_plane = (plane.rows.size + rows_per_piece - 1) / rows_per_piece;
   int64_t piece_size = rows_per_piece * plane.cols.size;
-  int64_t grain = std::max<int64_t>(1, kElementsPerPiece / piece_size);
+  int64_t grain = std::max<int64_t>(1, kElementsPerPiece / piece_size), between_looks = 64 * grain;
   context.ParallelFor(outer_count * pieces_per_plane, grain, [&](int64_t begin, int64_t end) {
     for (int64_t piece = begin; piece < end; ++piece) {
       int64_t rest = piece / pieces_per_plane, from_offset = 0, to_offset = 0;
+      if ((piece - begin) % between_looks == between_looks - 1) CheckRun();
       for (size_t a = outer.size(); a-- > 0;) {
         int64_t index = rest % outer[a].size;
         rest /= outer[a].size;
@@ -209,6 +217,16 @@ void CopyWidth(const OpContext& context, size_t width, const std::byte* from, st
   }
 }
 
+// Bytes of the strings that a copy makes.
+size_t TextOf(const std::string* from, std::span<const CopyAxis> axes) {
+  if (axes.empty()) return from->size();
+  const CopyAxis& axis = axes[0];
+  if (axis.from_stride == 0) return static_cast<size_t>(axis.size) * TextOf(from, axes.subspan(1));
+  size_t text = 0;
+  for (int64_t i = 0; i < axis.size; ++i) text += TextOf(from + i * axis.from_stride, axes.subspan(1));
+  return text;
+}
+
 size_t WidthOf(const Tensor& tensor) {
   int bits = BitWidth(tensor.dtype());
   if (bits < 8) Fail(ErrorCode::kInternal, "elements of ", tensor.dtype(), " must be spread before they are moved");
@@ -228,6 +246,7 @@ void CopyStrided(const OpContext& context, const Tensor& from, int64_t from_offs
                 to_offset + axes[0].size * rest.to_stride, {rest});
   }
   if (to.dtype() == DType::kString) {
+    if (RunScope::CurrentAccount()) ChargeText(to, TextOf(from.Data<std::string>() + from_offset, axes));
     Plane plane = TakePlane(axes);
     CopyAxes<Strings>(context, from.Data<std::string>() + from_offset, to.MutableData<std::string>() + to_offset, axes,
                       plane);
@@ -246,8 +265,8 @@ void CopyRun(const Tensor& from, int64_t from_offset, Tensor& to, int64_t to_off
   if (count == 0) return;
   if (to.dtype() == DType::kString) {
     const std::string* source = from.Data<std::string>() + from_offset;
-    std::copy(source, source + count, to.MutableData<std::string>() + to_offset);
-    return;
+    if (RunScope::CurrentAccount()) ChargeText(to, TextOf(source, std::array{CopyAxis{count, 1, 1}}));
+    return Strings::Run(to.MutableData<std::string>() + to_offset, source, count);
   }
   size_t width = WidthOf(to);
   std::memcpy(to.mutable_raw() + static_cast<size_t>(to_offset) * width,

@@ -2,6 +2,7 @@
 
 #include <complex>
 
+#include "base/poll.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/elements.h"
 #include "ops/support/movement.h"
@@ -55,9 +56,11 @@ ScatterReduction ReadScatterReduction(const Node& node) {
 
 void ScatterRuns(ScatterReduction reduction, const Tensor& updates, std::span<const int64_t> places, int64_t run,
                  Tensor& out) {
+  Poll poll;
   if (reduction == ScatterReduction::kNone) {
     if (run > 1) {
-      for (size_t k = 0; k < places.size(); ++k) CopyRun(updates, static_cast<int64_t>(k) * run, out, places[k], run);
+      for (size_t k = 0; k < places.size(); ++k, poll())
+        CopyRun(updates, static_cast<int64_t>(k) * run, out, places[k], run);
       return;
     }
     if (run == 0) return;
@@ -65,7 +68,7 @@ void ScatterRuns(ScatterReduction reduction, const Tensor& updates, std::span<co
       using T = typename decltype(tag)::type;
       const T* from = RawData<T>(updates);
       T* to = MutableRawData<T>(out);
-      for (size_t k = 0; k < places.size(); ++k) to[places[k]] = from[k];
+      for (size_t k = 0; k < places.size(); ++k, poll()) to[places[k]] = from[k];
     });
     return;
   }
@@ -79,7 +82,7 @@ void ScatterRuns(ScatterReduction reduction, const Tensor& updates, std::span<co
     Combine<T> combine = CombinerOf<T>(reduction);
     const T* from = updates.Data<T>();
     T* to = out.MutableData<T>();
-    for (size_t k = 0; k < places.size(); ++k)
+    for (size_t k = 0; k < places.size(); ++k, poll())
       for (int64_t i = 0; i < run; ++i, ++from) to[places[k] + i] = combine(to[places[k] + i], *from);
   });
 }

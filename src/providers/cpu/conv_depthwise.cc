@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/check_run.h"
 #include "kernels/image.h"
 #include "providers/cpu/conv.h"
 #include "providers/cpu/cuts.h"
@@ -43,10 +44,12 @@ class ByRows final : public ConvAlgorithm {
     // Rows that follow each other read the same pixels: no more pieces than even out the work.
     int64_t grain = std::max<int64_t>(
         {1, kPieceWork / 16 / std::max<int64_t>(1, row_work), conv.batch * rows / (4 * call.threads())});
+    const int64_t most = std::max<int64_t>(1, kWorkBetweenLooks / std::max<int64_t>(1, row_work));
     call.context.ParallelFor(conv.batch * rows, grain, [&](int64_t begin, int64_t end) {
       Entry* room = ThreadScratch<Entry>(ScratchUse::kRowPointers, room_);
       while (begin < end) {
-        int64_t number = begin / rows, first = begin % rows, last = std::min(rows, first + end - begin);
+        int64_t number = begin / rows, first = begin % rows, last = std::min({rows, first + end - begin, first + most});
+        CheckRun();
         DepthwiseConv part = image;
         int64_t offset = number * conv.counts.output * conv.features;
         part.x = call.x + number * conv.counts.input * conv.channels;

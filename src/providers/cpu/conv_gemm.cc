@@ -1,6 +1,7 @@
 // Convolution as a product: rows are output pixels, gathered by pointers to the pixels under the window.
 #include <algorithm>
 
+#include "base/check_run.h"
 #include "kernels/bf16_gemm.h"
 #include "kernels/image.h"
 #include "kernels/packed_gemm.h"
@@ -110,7 +111,7 @@ struct PixelWalk {
 
 class GemmConv final : public ConvAlgorithm {
  public:
-  GemmConv(WeightCache::Later panels, Filters filters, ImageConvPlan plan, const Bf16Kernels* bf16_kernels)
+  GemmConv(WeightCache::DeferredTensor panels, Filters filters, ImageConvPlan plan, const Bf16Kernels* bf16_kernels)
       : panels_(std::move(panels)),
         filters_(std::move(filters)),
         plan_(std::move(plan)),
@@ -235,6 +236,7 @@ class GemmConv final : public ConvAlgorithm {
     call.context.ParallelFor(items, grain, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
         int64_t block = item / cuts.parts, part = item % cuts.parts;
+        CheckRun();
         const int64_t row = first_of(block), last = first_of(block + 1);
         body(Block{first_row + row, last - row, cuts.FirstUnit(part), cuts.FirstUnit(part + 1)});
       }
@@ -426,7 +428,7 @@ class GemmConv final : public ConvAlgorithm {
     }
   }
 
-  WeightCache::Later panels_;  // of every chunk; of every group where there are several
+  WeightCache::DeferredTensor panels_;  // of every chunk; of every group where there are several
   Filters filters_;
   const ImageConvPlan plan_;
   std::vector<float> zeros_;
@@ -458,13 +460,13 @@ std::unique_ptr<ConvAlgorithm> MakeProduct(const Tensor& weight, const ImageConv
   if (bf16) {
     int64_t size = conv.groups * PackedBf16Size(conv.depth(), conv.group_features);
     auto fill = [filters, conv](Tensor& made) { filters.PackBf16Groups(conv, &made.MutableData<BFloat16>()->bits); };
-    auto panels = cache.GetLater(weight, form + " of bf16", DType::kBFloat16, size, fill, true);
+    auto panels = cache.GetDeferred(weight, form + " of bf16", DType::kBFloat16, size, fill, true);
     return std::make_unique<GemmConv>(std::move(panels), std::move(filters), std::move(trimmed), &BestBf16Kernels());
   }
   form += Cat(" in ", filters.chunks.size(), " chunks");
   int64_t size = conv.groups * PackedSize(conv.depth(), conv.group_features);
   auto fill = [filters, conv](Tensor& made) { filters.PackGroups(conv, made.MutableData<float>()); };
-  auto panels = cache.GetLater(weight, form, DType::kFloat, size, fill, !PacksOnTheWay(trimmed));
+  auto panels = cache.GetDeferred(weight, form, DType::kFloat, size, fill, !PacksOnTheWay(trimmed));
   return std::make_unique<GemmConv>(std::move(panels), std::move(filters), std::move(trimmed), nullptr);
 }
 

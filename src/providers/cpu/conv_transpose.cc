@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/check_run.h"
 #include "kernels/image.h"
 #include "kernels/packed_gemm.h"
 #include "ops/support/fused.h"
@@ -221,7 +222,10 @@ class ImageConvTranspose final : public CpuKernel {
     Call call(prepared, x.Data<float>(), zeros_.Data<float>(), epilogue, y.MutableData<float>());
     int64_t work = y.size() / call.rows() * plan.group_channels * plan.counts.taps / prepared.axes[2].stride;
     context.ParallelFor(call.rows(), 1 + kPieceWork / std::max<int64_t>(1, work), [&](int64_t first, int64_t last) {
-      for (int64_t row = first; row < last; ++row) call.RunRow(row);
+      for (int64_t row = first; row < last; ++row) {
+        CheckRun();
+        call.RunRow(row);
+      }
     });
   }
 

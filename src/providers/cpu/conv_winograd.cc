@@ -2,6 +2,7 @@
 // position with transformed weights, and transformed back; 2.25 (or 4) multiplications an output instead of 9.
 #include <algorithm>
 
+#include "base/check_run.h"
 #include "kernels/image.h"
 #include "kernels/packed_gemm.h"
 #include "providers/cpu/conv.h"
@@ -27,7 +28,7 @@ void TransformWeights(const Tensor& weight, const WinogradKernels& kernels, int6
 
 class Winograd final : public ConvAlgorithm {
  public:
-  Winograd(WeightCache::Later weights, const Tensor& source, const WinogradKernels& kernels)
+  Winograd(WeightCache::DeferredTensor weights, const Tensor& source, const WinogradKernels& kernels)
       : weights_(std::move(weights)), source_(source), kernels_(kernels), zeros_(static_cast<size_t>(source.dim(1))) {}
 
   // Whether weights may be transformed on the way: not much is made of all tiles of the image.
@@ -137,6 +138,7 @@ class Winograd final : public ConvAlgorithm {
     const int64_t groups = (count + kernels_.most_rows - 1) / kernels_.most_rows;
     for (int64_t g = 0; g < groups; ++g) {
       const Group group(g, groups, count);
+      CheckRun();
       for (int64_t i = 0; i < group.count; ++i)
         TransformInput(call, grid, first + group.first + i, v + group.first * padded + i * kWinogradBlock, v_stride,
                        group.count * kWinogradBlock);
@@ -144,6 +146,7 @@ class Winograd final : public ConvAlgorithm {
     const Outputs outputs(call, grid, kernels_.outputs, first, count);
     for (int64_t column = begin; column < end; column += step) {
       const int64_t columns = std::min(step, end - column);
+      CheckRun();
       const int64_t size =
           weights ? PackedSize(conv.channels, conv.features) : PackedSize(conv.channels, columns) + kApart;
       const float* panels =
@@ -198,7 +201,7 @@ class Winograd final : public ConvAlgorithm {
     kernels_.input(pixels, conv.channels, v, stride, block_stride);
   }
 
-  WeightCache::Later weights_;
+  WeightCache::DeferredTensor weights_;
   Tensor source_;
   const WinogradKernels& kernels_;
   std::vector<float> zeros_;
@@ -219,9 +222,9 @@ std::unique_ptr<ConvAlgorithm> MakeWinogradConv(const Tensor& weight, const Imag
     TransformWeights(weight, kernels, 0, weight.dim(0), made.MutableData<float>(),
                      PackedSize(weight.dim(1), weight.dim(0)));
   };
-  auto weights = cache.GetLater(weight, Cat("Winograd ", outputs), DType::kFloat,
-                                kernels.positions * PackedSize(plan.conv.channels, plan.conv.features), transform,
-                                !Winograd::TransformsOnTheWay(plan, kernels));
+  auto weights = cache.GetDeferred(weight, Cat("Winograd ", outputs), DType::kFloat,
+                                   kernels.positions * PackedSize(plan.conv.channels, plan.conv.features), transform,
+                                   !Winograd::TransformsOnTheWay(plan, kernels));
   return std::make_unique<Winograd>(std::move(weights), weight, kernels);
 }
 

@@ -12,6 +12,9 @@ namespace ferry {
 // Pieces of this many multiply-adds keep every thread busy for some ten microseconds.
 inline constexpr int64_t kPieceWork = 1 << 20;
 
+// Multiply-adds that take some milliseconds: as many may pass before a look whether the run goes on.
+inline constexpr int64_t kWorkBetweenLooks = 1 << 27;
+
 // Products of few rows take as long as reading the weights does, which is about as long as multiplying a tile by them.
 inline int64_t WorkOf(int64_t rows, int64_t depth, int64_t columns) {
   return std::max<int64_t>({1, std::max(rows, BestGemmKernels().best_rows) * depth * columns});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check_run.h"
 #include "providers/cpu/conv.h"
 #include "providers/cpu/cuts.h"
 #include "providers/cpu/scratch.h"
@@ -117,6 +118,7 @@ void ForInt8Blocks(const OpContext& context, const Int8Shape& shape, int64_t row
   context.ParallelFor(items, grain, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       int64_t row = item / parts * block_rows, part = item % parts;
+      CheckRun();
       body(Int8Block{row, std::min(block_rows, rows - row), units * part / parts, units * (part + 1) / parts});
     }
   });

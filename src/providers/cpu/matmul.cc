@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check_run.h"
 #include "base/mapped_file.h"
 #include "engine/weight_cache.h"
 #include "kernels/bf16_gemm.h"
@@ -59,7 +60,7 @@ struct Matrix {
 
 class PackedMatMul final : public CpuKernel {
  public:
-  PackedMatMul(WeightCache::Later packed, Matrix matrix, Activation activation, bool bf16)
+  PackedMatMul(WeightCache::DeferredTensor packed, Matrix matrix, Activation activation, bool bf16)
       : packed_(std::move(packed)),
         matrix_(std::move(matrix)),
         depth_(matrix_.depth),
@@ -165,6 +166,7 @@ class PackedMatMul final : public CpuKernel {
     float* panels = ThreadScratch<float>(ScratchUse::kPanels, PackedSize(depth_, std::min(count, width)));
     for (int64_t done = 0; done < count; done += width) {
       const int64_t part = std::min(width, count - done);
+      CheckRun();
       matrix_.Pack(first + done, part, panels);
       // What comes next, often in this thread's next piece, is fetched meanwhile, a little with every tile: multiplying
       // leaves the memory idle.
@@ -173,6 +175,7 @@ class PackedMatMul final : public CpuKernel {
       const int64_t tiles = next > 0 ? (rows + best_rows - 1) / best_rows : 1;
       for (int64_t tile = 0; tile < tiles; ++tile) {
         const int64_t row = rows * tile / tiles, height = rows * (tile + 1) / tiles - row;
+        if (tile > 0) CheckRun();
         matrix_.Fetch(depth_ * tile / tiles, depth_ * (tile + 1) / tiles, after, next);
         BestGemmKernels().plain(a + row * depth_, depth_, height, depth_, panels, part, c + row * columns_ + done,
                                 columns_, Finish{epilogue, nullptr}.At(row, done, columns_).epilogue);
@@ -180,24 +183,25 @@ class PackedMatMul final : public CpuKernel {
     }
   }
 
-  WeightCache::Later packed_;
+  WeightCache::DeferredTensor packed_;
   Matrix matrix_;
   int64_t depth_, columns_;
   Activation activation_;
   bool bf16_;
 };
 
-WeightCache::Later PackedWeight(const CpuKernelRequest& request, const Matrix& matrix) {
+WeightCache::DeferredTensor PackedWeight(const CpuKernelRequest& request, const Matrix& matrix) {
   if (request.policy.precision == Precision::kBf16)
-    return request.weights.GetLater(
+    return request.weights.GetDeferred(
         matrix.weight, matrix.form + " of bf16", DType::kBFloat16, PackedBf16Size(matrix.depth, matrix.columns),
         [=](Tensor& made) {
           PackBf16Matrix(matrix.weight.Data<float>(), matrix.depth, matrix.columns, matrix.row_stride,
                          matrix.column_stride, &made.MutableData<BFloat16>()->bits);
         },
         true);
-  return request.weights.GetLater(matrix.weight, matrix.form, DType::kFloat, PackedSize(matrix.depth, matrix.columns),
-                                  [=](Tensor& made) { matrix.PackAll(made.MutableData<float>()); });
+  return request.weights.GetDeferred(matrix.weight, matrix.form, DType::kFloat,
+                                     PackedSize(matrix.depth, matrix.columns),
+                                     [=](Tensor& made) { matrix.PackAll(made.MutableData<float>()); });
 }
 
 }  // namespace
@@ -213,7 +217,7 @@ std::unique_ptr<CpuKernel> MakeMatMulKernel(const CpuKernelRequest& request) {
     return nullptr;
   bool transposed = fused && request.node.Int("transB", 0) != 0;
   Matrix matrix(*weight, transposed);
-  WeightCache::Later packed = PackedWeight(request, matrix);
+  WeightCache::DeferredTensor packed = PackedWeight(request, matrix);
   return std::make_unique<PackedMatMul>(std::move(packed), std::move(matrix),
                                         fused ? ActivationOf(request.node) : Activation{},
                                         request.policy.precision == Precision::kBf16);

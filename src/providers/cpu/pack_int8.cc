@@ -193,8 +193,8 @@ Int8Weights PackInt8Rows(const Tensor& weight, uint8_t flip, WeightCache& cache)
   };
   auto fill = [=](int64_t, int8_t* panels, int32_t* sums) { pack(0, shape.columns, panels, sums); };
   return {shape,
-          cache.GetLater(weight, Cat("8-bit panels ^ ", static_cast<int>(flip), Int8Order()), DType::kInt8,
-                         WholeSize(shape), FillAll(shape, fill)),
+          cache.GetDeferred(weight, Cat("8-bit panels ^ ", static_cast<int>(flip), Int8Order()), DType::kInt8,
+                            WholeSize(shape), FillAll(shape, fill)),
           pack};
 }
 
@@ -210,7 +210,8 @@ Int8Weights PackInt8Lines(const Tensor& weight, int64_t groups, int64_t taps, We
   auto fill = [=](int64_t group, int8_t* panels, int32_t* sums) { pack(group * columns, columns, panels, sums); };
   std::string form = Cat("8-bit lines of ", taps, " taps in ", groups, " groups",
                          depth > length ? ", channels padded" : "", Int8Order());
-  return {shape, cache.GetLater(weight, form, DType::kInt8, WholeSize(shape), FillAll(shape, fill), groups > 1), pack};
+  return {shape, cache.GetDeferred(weight, form, DType::kInt8, WholeSize(shape), FillAll(shape, fill), groups > 1),
+          pack};
 }
 
 }  // namespace ferry

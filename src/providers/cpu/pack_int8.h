@@ -14,7 +14,7 @@ struct Int8Shape {
 // Weights in panels, or what it takes to pack some columns of them on the way, together with their sums.
 struct Int8Weights {
   Int8Shape shape;
-  WeightCache::Later packed;  // the panels of every group, then the sums of every column of every group
+  WeightCache::DeferredTensor packed;  // the panels of every group, then the sums of every column of every group
   // Columns [first, first + count) of a single group; `first` begins a panel.
   std::function<void(int64_t first, int64_t count, int8_t* panels, int32_t* sums)> pack;
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check_run.h"
 #include "kernels/int8_image.h"
 #include "ops/support/fused.h"
 #include "providers/cpu/conv.h"
@@ -221,7 +222,7 @@ int64_t TapPairs(const ConvPlan& conv) { return (conv.counts.taps + 1) / 2; }
 class DepthwiseConv8 final : public Algorithm {
  public:
   std::string_view name() const override { return "depthwise int8"; }
-  DepthwiseConv8(const ImageConvPlan& plan, Int8Finish finish, WeightCache::Later weights)
+  DepthwiseConv8(const ImageConvPlan& plan, Int8Finish finish, WeightCache::DeferredTensor weights)
       : Algorithm(plan, std::move(finish)),
         weights_(std::move(weights)),
         pairs_(TapPairs(plan_.conv)),
@@ -245,6 +246,7 @@ class DepthwiseConv8 final : public Algorithm {
                     plan_.axes[2].dilation == 1;
       line.flip = finish_.flip();
       for (int64_t row = begin; row < end; ++row) {
+        CheckRun();
         PointAtTaps(call.x + row / rows * conv.counts.input * conv.channels, row % rows, pointers);
         line.out = finish_.Output(finish_.At(call.y, row * width * conv.channels), conv.channels, 0, offsets);
         BestInt8ImageKernels().depthwise(line);
@@ -272,12 +274,12 @@ class DepthwiseConv8 final : public Algorithm {
     }
   }
 
-  WeightCache::Later weights_;  // never put off: [2 · pairs, channels] and the sums
+  WeightCache::DeferredTensor weights_;  // never put off: [2 · pairs, channels] and the sums
   int64_t pairs_;
   std::vector<uint8_t> zeros_;
 };
 
-WeightCache::Later DepthwiseTaps(const Tensor& weight, const ConvPlan& conv, WeightCache& cache) {
+WeightCache::DeferredTensor DepthwiseTaps(const Tensor& weight, const ConvPlan& conv, WeightCache& cache) {
   int64_t channels = conv.channels, taps = conv.counts.taps, count = 2 * TapPairs(conv) * channels;
   auto turn = [=](Tensor& turned) {
     auto* to = turned.MutableData<int16_t>();
@@ -290,7 +292,7 @@ WeightCache::Later DepthwiseTaps(const Tensor& weight, const ConvPlan& conv, Wei
         sums[c] += *from;
       }
   };
-  return cache.GetLater(weight, "8-bit taps", DType::kInt16, count + 2 * channels, turn, true);
+  return cache.GetDeferred(weight, "8-bit taps", DType::kInt16, count + 2 * channels, turn, true);
 }
 
 std::unique_ptr<Algorithm> Choose(const CpuKernelRequest& request, const Shape& shape) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check_run.h"
 #include "kernels/int8_winograd.h"
 #include "providers/cpu/conv.h"
 #include "providers/cpu/quantized_conv.h"
@@ -45,8 +46,8 @@ void TransformWeights(const int8_t* weight, const int8_t* end, int64_t channels,
 int64_t PointOfSums(int64_t outputs) { return outputs + 3; }
 
 // For every position a matrix [channels × features] in panels, then the sums of the weights.
-WeightCache::Later WinogradWeights(const Tensor& weight, const ConvPlan& conv, int64_t outputs, bool at_once,
-                                   WeightCache& cache) {
+WeightCache::DeferredTensor WinogradWeights(const Tensor& weight, const ConvPlan& conv, int64_t outputs, bool at_once,
+                                            WeightCache& cache) {
   const int64_t channels = conv.channels, features = conv.features, size = channels * features;
   const int64_t count = Points(outputs) * size;
   auto transform = [=](Tensor& made) {
@@ -56,8 +57,8 @@ WeightCache::Later WinogradWeights(const Tensor& weight, const ConvPlan& conv, i
     Int8ColumnSums(channels, Int8ColumnSums::Of::kShorts)
         .Take(panels + PointOfSums(outputs) * size, features, reinterpret_cast<int32_t*>(panels + count));
   };
-  return cache.GetLater(weight, Cat("8-bit Winograd ", outputs, Int8Order()), DType::kInt16, count + 2 * features,
-                        transform, at_once);
+  return cache.GetDeferred(weight, Cat("8-bit Winograd ", outputs, Int8Order()), DType::kInt16, count + 2 * features,
+                           transform, at_once);
 }
 
 class WinogradConv8 final : public QuantizedConvAlgorithm {
@@ -130,8 +131,10 @@ class WinogradConv8 final : public QuantizedConvAlgorithm {
     const int64_t channels = plan_.conv.channels, tiles = (last - first) * across_, points = Points(outputs_);
     const int64_t inputs = points * tiles * channels;
     auto* transformed = ThreadScratch<int16_t>(ScratchUse::kWinograd, inputs + 2 * points * tiles * ChunkFeatures());
-    for (int64_t line = first; line < last; ++line)
+    for (int64_t line = first; line < last; ++line) {
+      CheckRun();
       TransformLine(call, line, tiles * channels, transformed + (line - first) * across_ * channels);
+    }
     return {first, last, tiles, transformed, reinterpret_cast<int32_t*>(transformed + inputs)};
   }
 
@@ -175,6 +178,7 @@ class WinogradConv8 final : public QuantizedConvAlgorithm {
   void RunFeatures(const QuantizedConvCall& call, const Lines& lines, const Weights& weights, int64_t feature,
                    int64_t features) const {
     const int64_t channels = plan_.conv.channels, tiles = lines.tiles;
+    CheckRun();
     for (int64_t point = 0; point < Points(outputs_); ++point) {
       Int8Product product{lines.transformed + point * tiles * channels, tiles, channels};
       product.packed = weights.panels + point * weights.stride;
@@ -221,7 +225,7 @@ class WinogradConv8 final : public QuantizedConvAlgorithm {
   int64_t outputs_, down_, across_;
   std::vector<uint8_t> zeros_;
   Tensor source_;
-  WeightCache::Later weights_;
+  WeightCache::DeferredTensor weights_;
 };
 
 // Whether all sums over bytes are smaller than `limit` in magnitude. Where any weights would do they are not read.

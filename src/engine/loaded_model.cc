@@ -1,0 +1,132 @@
+#include "engine/loaded_model.h"
+
+#include <algorithm>
+
+#include "base/run_scope.h"
+#include "engine/prepare.h"
+#include "engine/program.h"
+#include "engine/runtime.h"
+#include "graph/name_table.h"
+
+namespace ferry {
+namespace {
+
+uint64_t NextNumber() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+// Two runs may share a program when this text is the same for both.
+std::string ProgramKey(const std::vector<const NamedValue*>& given, const std::vector<std::string>& results) {
+  std::string key;
+  for (const NamedValue* input : given) {
+    key += input->first;
+    const Value& value = input->second;
+    if (value.is_tensor()) {
+      key += static_cast<char>('A' + static_cast<int>(value.tensor().dtype()));
+      for (int64_t dim : value.tensor().shape()) {
+        AppendInteger(key, dim);
+        key += ',';
+      }
+      if (!value.tensor().on_host()) (key += '@') += value.tensor().space().name();
+    } else {
+      key += value.KindName();
+    }
+    key += '\n';
+  }
+  for (const std::string& name : results) (key += '>') += name;
+  return key;
+}
+
+bool AreOutputsOf(const Graph& graph, const std::vector<std::string>& results) {
+  return std::equal(results.begin(), results.end(), graph.outputs.begin(), graph.outputs.end(),
+                    [](const std::string& name, const ValueInfo& output) { return name == output.name; });
+}
+
+}  // namespace
+
+ProviderOptions ProviderOptionsFrom(const SessionOptions& options) {
+  return {options.exact, options.tune, options.precision};
+}
+
+LoadedModel::LoadedModel(Model model, const SessionOptions& options)
+    : model_(std::move(model)),
+      threads_(options.threads),
+      compilers_(ProvidersFor(options), ProviderOptionsFrom(options)),
+      number_(NextNumber()) {
+  Graph graph = PrepareGraph(model_, threads_, options.optimize ? Weights::kAsTheyLie : Weights::kReadable);
+  NameTable has_default(graph.initializers.size());
+  for (const StoredTensor& initializer : graph.initializers) has_default.Add(initializer.name);
+  for (const ValueInfo& input : model_.graph.inputs)
+    (has_default.Has(input.name) ? overridable_ : inputs_).push_back(input);
+  if (options.cache_folder.empty()) weights_.DeferPacking();
+  if (options.optimize) {
+    compilers_.first().Rewrite(graph);
+    fast_graph_ = std::move(graph);
+  } else {
+    as_written_once_.Do([&] { as_written_ = std::move(graph); });
+  }
+}
+
+LoadedModel::~LoadedModel() { weights_.Save(); }
+
+bool LoadedModel::FastGraphMakes(const std::vector<std::string>& results) const {
+  if (!fast_graph_) return false;
+  NameTable there(fast_graph_->initializers.size() + fast_graph_->nodes.size());
+  for (const ValueInfo& info : fast_graph_->inputs) there.Add(info.name);
+  for (const StoredTensor& tensor : fast_graph_->initializers) there.Add(tensor.name);
+  for (const Node& node : fast_graph_->nodes)
+    for (const std::string& output : node.outputs) there.Add(output);
+  return std::all_of(results.begin(), results.end(), [&](const std::string& name) { return there.Has(name); });
+}
+
+const Graph& LoadedModel::AsWritten() {
+  as_written_once_.Do([&] { as_written_ = PrepareGraph(model_, threads_); });
+  return *as_written_;
+}
+
+std::shared_ptr<const Program> LoadedModel::Build(const std::vector<const NamedValue*>& given,
+                                                  const std::vector<std::string>& results, ThreadPool* pool) {
+  const Uncounted of_the_model;
+  FactsByName known;
+  std::vector<std::string> names;
+  std::vector<MemorySpace*> spaces;
+  for (const NamedValue* input : given) {
+    names.push_back(input->first);
+    spaces.push_back(input->second.is_tensor() ? &input->second.tensor().space() : &HostMemory());
+    Type type = TypeOf(input->second);
+    known[input->first].type = input->second.is_tensor() ? std::move(type) : Type{};
+  }
+  // A contradiction that inference finds is met again by the kernel, which knows the values and says more.
+  InferOptions infer;
+  infer.on_error = [](const Node&, const Error&) {};
+  infer.weights_anywhere = true;
+  const bool is_fast = FastGraphMakes(results);
+  const Graph& chosen = is_fast ? *fast_graph_ : AsWritten();
+  GraphFacts facts;
+  std::shared_ptr<const Graph> special;
+  if (is_fast && AreOutputsOf(model_.graph, results)) special = compilers_.first().RewriteForShapes(chosen, known, facts);
+  if (!special) facts = InferGraph(chosen, known, infer);
+  for (const std::string& name : results) {
+    if (facts.Find(name)) continue;
+    std::vector<std::string> there;
+    for (const auto& value : facts.values) there.push_back(value.first);
+    FailUnknownName("value", name, there);
+  }
+  WeightCache::PackingBatch batch(weights_);
+  std::unique_ptr<Program> program =
+      BuildProgram({special ? *special : chosen, facts, std::move(names), results, compilers_, weights_, std::move(spaces)});
+  program->Keep(std::move(special));
+  batch.Finish(pool);
+  for (const CompilerList::Entry& entry : compilers_.entries) entry.compiler->Save();
+  weights_.Save();
+  return program;
+}
+
+std::shared_ptr<const ProgramCache::Entry> LoadedModel::ProgramFor(const std::vector<const NamedValue*>& given,
+                                                                   const std::vector<std::string>& results,
+                                                                   ThreadPool* pool) {
+  return programs_.Get(ProgramKey(given, results), [&] { return Build(given, results, pool); });
+}
+
+}  // namespace ferry

@@ -1,0 +1,64 @@
+// What sessions on one file have in common: the model, its graphs made ready, packed weights, and programs.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/make_once.h"
+#include "engine/program_cache.h"
+#include "engine/provider.h"
+#include "engine/session.h"
+#include "engine/weight_cache.h"
+
+namespace ferry {
+
+// What the session has to say to its providers.
+ProviderOptions ProviderOptionsFrom(const SessionOptions& options);
+
+class LoadedModel {
+ public:
+  LoadedModel(Model model, const SessionOptions& options);
+  ~LoadedModel();
+  LoadedModel(const LoadedModel&) = delete;
+  LoadedModel& operator=(const LoadedModel&) = delete;
+
+  const Model& model() const { return model_; }
+  const std::vector<ValueInfo>& inputs() const { return inputs_; }
+  const std::vector<ValueInfo>& overridable() const { return overridable_; }
+  uint64_t number() const { return number_; }  // no other has it, ever
+  WeightCache& weights() { return weights_; }
+  ProgramCache& programs() { return programs_; }
+
+  // To be called before each run: what the first run did without is packed for the others.
+  void BeginRun(ThreadPool* pool) {
+    if (has_run_.load(std::memory_order_relaxed) || has_run_.exchange(true)) weights_.PackDeferred(pool);
+  }
+
+  std::shared_ptr<const ProgramCache::Entry> ProgramFor(const std::vector<const NamedValue*>& given,
+                                                        const std::vector<std::string>& results, ThreadPool* pool);
+
+ private:
+  bool FastGraphMakes(const std::vector<std::string>& results) const;
+  const Graph& AsWritten();
+  std::shared_ptr<const Program> Build(const std::vector<const NamedValue*>& given,
+                                       const std::vector<std::string>& results, ThreadPool* pool);
+
+  const Model model_;
+  const int threads_;
+  const CompilerList compilers_;
+  std::optional<Graph> fast_graph_;  // rewritten for speed: some values are gone
+  MakeOnce as_written_once_;
+  std::optional<Graph> as_written_;  // made when one of those is asked for
+  std::vector<ValueInfo> inputs_, overridable_;
+  const uint64_t number_;
+
+  WeightCache weights_;
+  std::atomic<bool> has_run_ = false;
+  ProgramCache programs_;
+};
+
+}  // namespace ferry

@@ -1,7 +1,7 @@
 // What an operator is to the rest of the house, and how a file in src/ops/ adds one.
 //
-//   static void ComputeRelu(OpContext& context) { … }
-//   FERRY_OPERATOR(Relu, {.compute = ComputeRelu, .infer = InferSameAsInput, .in_place = kInput0});
+//   static void ComputeTile(OpContext& context) { … }
+//   FERRY_OPERATOR(Tile, {.compute = ComputeTile, .infer = InferTile, .moves_elements = true});
 //
 // FERRY_OPERATOR_IN(ml, Scaler, …) adds one of another domain. CMake collects these lines of src/ops/ and the folders
 // in it into one table: adding an operator is adding a file.
@@ -44,14 +44,16 @@ struct Operator {
   void (*compute)(OpContext&) = nullptr;
   void (*infer)(InferContext&) = nullptr;
 
-  uint32_t in_place = 0;        // inputs whose memory output 0 may take when sizes agree (bit per input)
-  uint32_t reads_anywhere = 0;  // inputs whose elements may begin at any byte (bit per input)
-  bool is_view = false;         // output 0 is input 0's elements under another shape: nothing is copied
-  bool is_random = false;       // may give another answer each time: never folded, never shared
-  bool has_subgraphs = false;   // bodies are run through OpContext::subgraph
+  uint32_t in_place = 0;  // inputs whose memory output 0 may take when sizes agree (bit per input)
+  // Inputs that kernels pack or copy from any byte, as weights lie in a file (bit per input). `compute` does so only
+  // where it moves elements.
+  uint32_t reads_anywhere = 0;
+  bool is_view = false;        // output 0 is input 0's elements under another shape: nothing is copied
+  bool is_random = false;      // may give another answer each time: never folded, never shared
+  bool has_subgraphs = false;  // bodies are run through OpContext::subgraph
   Elementwise elementwise = Elementwise::kNo;
-  bool moves_elements =
-      false;               // every element of output 0 is one of input 0's as it was: any type of that width will do
+  // Every element of output 0 is one of input 0's as it was: any type of that width will do.
+  bool moves_elements = false;
   bool per_image = false;  // treats every index of axis 0 by itself and keeps that axis
 };
 

@@ -105,7 +105,8 @@ std::shared_ptr<const Program> LoadedModel::Build(const std::vector<const NamedV
   const Graph& chosen = is_fast ? *fast_graph_ : AsWritten();
   GraphFacts facts;
   std::shared_ptr<const Graph> special;
-  if (is_fast && AreOutputsOf(model_.graph, results)) special = compilers_.first().RewriteForShapes(chosen, known, facts);
+  if (is_fast && AreOutputsOf(model_.graph, results))
+    special = compilers_.first().RewriteForShapes(chosen, known, facts);
   if (!special) facts = InferGraph(chosen, known, infer);
   for (const std::string& name : results) {
     if (facts.Find(name)) continue;
@@ -114,8 +115,8 @@ std::shared_ptr<const Program> LoadedModel::Build(const std::vector<const NamedV
     FailUnknownName("value", name, there);
   }
   WeightCache::PackingBatch batch(weights_);
-  std::unique_ptr<Program> program =
-      BuildProgram({special ? *special : chosen, facts, std::move(names), results, compilers_, weights_, std::move(spaces)});
+  std::unique_ptr<Program> program = BuildProgram(
+      {special ? *special : chosen, facts, std::move(names), results, compilers_, weights_, std::move(spaces)});
   program->Keep(std::move(special));
   batch.Finish(pool);
   for (const CompilerList::Entry& entry : compilers_.entries) entry.compiler->Save();

@@ -52,7 +52,8 @@ ModelStore::Loaded Load(const std::string& path, const std::string& identity, co
   ModelStore::Loaded loaded;
   try {
     loaded.model = std::make_shared<LoadedModel>(ReadModel(path), options);
-    if (!options.cache_folder.empty()) loaded.model->weights().UseFile(CachePath(options, WholePath(path)), Cat(FingerprintOf(options), identity));
+    if (!options.cache_folder.empty())
+      loaded.model->weights().UseFile(CachePath(options, WholePath(path)), Cat(FingerprintOf(options), identity));
   } catch (Error& error) {
     if (error.message().find(path) == std::string::npos) error.At(path);
     throw;

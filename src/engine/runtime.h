@@ -27,8 +27,8 @@ class Runtime {
   const std::vector<const Provider*> providers_;
 };
 
-// Whom a session's options name, in their order: those of its runtime and the built-in ones. Throws naming the providers
-// there are.
+// Whom a session's options name, in their order: those of its runtime and the built-in ones. Throws naming the
+// providers there are.
 std::vector<const Provider*> ProvidersFor(const SessionOptions& options);
 
 }  // namespace ferry

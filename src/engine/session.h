@@ -26,7 +26,8 @@ struct SessionOptions {
   // Usually those of the scope it is opened in.
   Limits limits = RunScope::CurrentLimits();  // of opening the model, and of every run that is not given its own
   int max_programs = 32;  // kept for as many sets of input shapes; the one not used for the longest time leaves first
-  // Sessions with the same runtime share its threads and the providers it adds, and `threads` is left at 0; null: each has threads of its own.
+  // Sessions with the same runtime share its threads and the providers it adds, and `threads` is left at 0; null: each
+  // has threads of its own.
   std::shared_ptr<Runtime> runtime;
   const std::atomic<bool>* cancelled = nullptr;    // set by another thread to end the opening with kCancelled
   std::map<std::string, int64_t> free_dimensions;  // sizes for named dimensions, held against each run's inputs

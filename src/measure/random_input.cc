@@ -4,9 +4,9 @@
 #include <set>
 #include <unordered_map>
 
-#include "graph/standard.h"
 #include "base/poll.h"
 #include "base/run_scope.h"
+#include "graph/standard.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/widen.h"
 #include "ops/traits.h"

@@ -128,7 +128,8 @@ TEST(Island, BodiesAndContainersWork) {
   body->outputs = {MakeInfo("still", DType::kBool), MakeInfo("next"), MakeInfo("seen")};
   const Model model =
       MakeModel({MakeInfo("x", DType::kFloat, {2, 2})},
-                {MakeNode("Relu", {"x"}, {"relu"}), MakeNode("Loop", {"count", "", "x"}, {"last", "all"}, {Attribute("body", body)}),
+                {MakeNode("Relu", {"x"}, {"relu"}),
+                 MakeNode("Loop", {"count", "", "x"}, {"last", "all"}, {Attribute("body", body)}),
                  MakeNode("SequenceConstruct", {"relu", "last"}, {"pair"}),
                  MakeNode("SequenceAt", {"pair", "one"}, {"picked"}), MakeNode("Add", {"picked", "x"}, {"y"})},
                 {MakeInfo("y"), MakeInfo("all")},

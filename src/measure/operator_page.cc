@@ -57,6 +57,40 @@ std::string ConstraintsText(const Schema& schema) {
   return Join(parts, "; ");
 }
 
+constexpr std::string_view kNotes = R"(
+### About `com.microsoft`
+
+Operators without a provider have no kernel for a CPU in ONNX Runtime 1.30 either, but for WhisperBeamSearch. Most of the others
+are standard operators in another dress and become these when a model is prepared; as one step they run where too little is
+known beforehand. BeamSearch, GreedySearch and Sampling take decoders without an encoder (model_type 0).
+
+ONNX Runtime also has operators in the standard's domain that the standard does not have. They run here as well:
+SimplifiedLayerNormalization (RMSNormalization), Affine, Crop, DynamicSlice, ImageScaler, ParametricSoftplus, Scale, ScaledTanh,
+and MeanVarianceNormalization before opset 9. `ferry check` names them, for the standard knows none of them.
+
+Where ONNX Runtime does otherwise than its text says, Ferry does as ONNX Runtime:
+
+- Attention, MultiHeadAttention: a mask adds `mask_filter_value` (−10000) to scores instead of removing them.
+- BeamSearch: whether an input's beams can still improve is judged by candidates of the inputs before it.
+- GatherBlockQuantized: without zero points, 4-bit types have 0, packed bytes the middle of their range.
+- GridSample: `bicubic` with `border` repeats border pixels; the standard's operator moves points onto the border first.
+- MaxpoolWithMask: the mask's offset for plane p is p · size modulo its number of planes; the first element of a plane of two or
+  three axes is never masked; a masked element ends its row of the window.
+- MoE: `gelu` is the approximation by tanh; the weights of chosen experts are those of a softmax over all experts, in QMoE of one
+  over the chosen ones, whatever `normalize_routing_weights` says.
+- RotaryEmbedding: `scale` and `is_packed_batching` change nothing.
+- Sampling: all of `presence_mask` counts against the first word.
+- Tokenizer: an empty input gives an empty output without a further axis.
+- WordConvEmbedding: only the first two axes of Sequence count.
+
+And where Ferry does otherwise than ONNX Runtime:
+
+- DynamicQuantizeLSTM: the state between steps is not rounded to bytes.
+- GreedySearch: what follows the end of a sequence is `pad_token_id`, also when all sequences end early.
+- MatMulNBits: `accuracy_level` changes nothing; products are those of floats.
+- Sampling: the same seed gives other draws, the same on every machine.
+)";
+
 void AddOperator(std::string& page, std::span<const Schema> versions) {
   const Schema& newest = versions.back();
   std::vector<std::string> numbers;
@@ -79,10 +113,9 @@ void AddOperator(std::string& page, std::span<const Schema> versions) {
 std::string OperatorPage() {
   std::string page =
       "# Operators\n\n"
-      "Every operator of the ONNX standard that Ferry knows, with the opset versions in which its meaning changed, the "
-      "types it takes\nin its newest version, and the provider that runs it. Nodes of older versions are turned into "
-      "the "
-      "newest form at load.\n\n"
+      "Every operator of the ONNX standard, and of those that ONNX Runtime contributes (`com.microsoft`), that Ferry "
+      "knows, with the\nopset versions in which its meaning changed, the types it takes in its newest version, and the "
+      "provider that runs it. Nodes of\nolder versions are turned into the newest form at load.\n\n"
       "This page is made by `ferry operators`; a test fails when it is not up to date.\n\n";
   for (const TypeGroup& group : Groups()) page += Cat("- *", group.name, "*: ", Join(group.members, ", "), "\n");
   std::span<const Schema> all = AllSchemas();
@@ -98,6 +131,7 @@ std::string OperatorPage() {
     AddOperator(page, all.subspan(begin, end - begin));
     begin = end;
   }
+  page += kNotes;
   return page;
 }
 

@@ -31,7 +31,7 @@ bool HasRightArity(const Node& node) {
 
 class GraphComposer final : public Composer {
  public:
-  GraphComposer(const Node& node, Terms inputs, NameMaker& names) : Composer(node, std::move(inputs)), names_(names) {}
+  GraphComposer(const Node& node, NameMaker& names) : Composer(node), names_(names) {}
 
   std::vector<Node> nodes;
   std::vector<StoredTensor> constants;
@@ -44,7 +44,7 @@ class GraphComposer final : public Composer {
     std::vector<Node> copies;
     for (size_t i = 0; i < outputs_.size(); ++i) {
       if (!Wants(i)) continue;
-      const std::string& inner = outputs_[i].name;
+      const std::string& inner = outputs_[i].name();
       if (inner.empty()) return false;
       if (made.count(inner) && renamed.emplace(inner, node_.outputs[i]).second) continue;
       Node copy;  // an input or a constant handed through, or one value under two names
@@ -70,20 +70,12 @@ class GraphComposer final : public Composer {
   }
   Term Hold(Tensor tensor) override {
     constants.push_back(MakeStored(FreshName(), tensor));
-    return {constants.back().name, FactsOf(tensor)};
+    return Make(constants.back().name, FactsOf(tensor));
   }
-  Terms Perform(const Node& call, const Terms& inputs) override {
-    std::vector<ValueFacts> facts = InferNode(call, [&](const std::string& name) -> const ValueFacts* {
-      for (const Term& input : inputs)
-        if (input.name == name) return &input.facts;
-      return nullptr;
-    });
-    facts.resize(call.outputs.size());
-    Terms results;
-    for (size_t i = 0; i < facts.size(); ++i) results.push_back({call.outputs[i], std::move(facts[i])});
+  std::vector<ValueFacts> Perform(const Node& call, ListOf<Term> inputs) override {
     nodes.push_back(call);
     nodes.back().name = names_.Make(Cat(node_.name.empty() ? node_.op_type : node_.name, "/", call.op_type));
-    return results;
+    return InferCall(call, inputs);
   }
 
   NameMaker& names_;
@@ -131,14 +123,15 @@ class Expansion {
 
   bool ExpandNode(const Node& node, Compose compose, const Known& known,
                   const std::unordered_set<std::string>& overridable, Graph& graph, std::vector<Node>& out) {
-    Composer::Terms inputs;
+    GraphComposer composer(node, names_);
     for (const std::string& name : node.inputs) {
       const ValueFacts* facts = name.empty() ? nullptr : known(name);
-      inputs.push_back({name, facts ? *facts : ValueFacts{}});
       // A caller may give another value than the initializer's.
-      if (overridable.count(name)) inputs.back().facts = ValueFacts{.type = inputs.back().facts.type};
+      if (facts && overridable.count(name))
+        composer.AddInput(name, ValueFacts{.type = facts->type});
+      else
+        composer.AddInput(name, facts ? *facts : ValueFacts{});
     }
-    GraphComposer composer(node, std::move(inputs), names_);
     try {
       compose(composer);
       if (!composer.NameOutputs()) return false;

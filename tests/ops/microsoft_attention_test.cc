@@ -56,13 +56,15 @@ TEST(GroupQueryAttention, KeepsTheRoomOfALargerCache) {
 }
 
 TEST(GroupQueryAttention, RefusesLengthsThatDoNotFit) {
-  EXPECT_NE(GroupQuery{.lengths = {-1}}.Error().find("seqlens_k has -1"), std::string::npos);
-  EXPECT_NE(GroupQuery{.lengths = {std::numeric_limits<int32_t>::min()}}.Error().find("seqlens_k"), std::string::npos);
-  EXPECT_NE(GroupQuery{.lengths = {std::numeric_limits<int32_t>::max()}}.Error().find("seqlens_k"), std::string::npos);
-  EXPECT_NE(GroupQuery{.lengths = {3}}.Error().find("seqlens_k"), std::string::npos);
-  EXPECT_NE(GroupQuery{.lengths = {2, 2}}.Error().find("one number"), std::string::npos);
-  EXPECT_NE(GroupQuery{.total = 0}.Error().find("positive"), std::string::npos);
-  EXPECT_NE(GroupQuery{.total = -5}.Error().find("positive"), std::string::npos);
+  EXPECT_NE((GroupQuery{.lengths = {-1}}.Error().find("seqlens_k has -1")), std::string::npos);
+  EXPECT_NE((GroupQuery{.lengths = {std::numeric_limits<int32_t>::min()}}.Error().find("seqlens_k")),
+            std::string::npos);
+  EXPECT_NE((GroupQuery{.lengths = {std::numeric_limits<int32_t>::max()}}.Error().find("seqlens_k")),
+            std::string::npos);
+  EXPECT_NE((GroupQuery{.lengths = {3}}.Error().find("seqlens_k")), std::string::npos);
+  EXPECT_NE((GroupQuery{.lengths = {2, 2}}.Error().find("one number")), std::string::npos);
+  EXPECT_NE((GroupQuery{.total = 0}.Error().find("positive")), std::string::npos);
+  EXPECT_NE((GroupQuery{.total = -5}.Error().find("positive")), std::string::npos);
   // The cache has room for what total says, but the past has fewer rows.
   EXPECT_NE((GroupQuery{.lengths = {4}, .total = 5}.Error().find("room for 2")), std::string::npos);
   EXPECT_NE((GroupQuery{.past = {1, 2, 2, 4}}.Error().find("past_key")), std::string::npos);

@@ -84,6 +84,32 @@ TEST(MatMulBnb4, RefusesShortInputs) {
   EXPECT_NE(error(2, 0, 16, 2).find("power of two"), std::string::npos);
 }
 
+TEST(MatMulFpQ4, ReadsBlocksWithAZeroPoint) {
+  // One column of 32 numbers: scale 0.5, zero point 2; the first half is 3, the second 4.
+  std::vector<uint8_t> blob{0, 0, 0, 0x3f, 2};
+  blob.insert(blob.end(), 16, 0x43);
+  Value a = Floats(std::vector<float>(32, 1), {1, 32}), sizes = Tensor::FromVector(std::vector<int64_t>{32, 1});
+  auto run = [&](std::vector<uint8_t> bytes, int64_t kind) {
+    Node node = OneNode("MatMulFpQ4", 3, {{"blk_quant_type", kind}}, "com.microsoft");
+    return Elements<float>(RunNode(node, {a, Tensor::FromVector(bytes), sizes})[0]);
+  };
+  EXPECT_EQ(run(blob, 1), (std::vector<float>{24}));
+  EXPECT_NE(ErrorOf([&] { run(blob, 0); }).find("bytes"), std::string::npos);
+  EXPECT_NE(ErrorOf([&] { run(blob, 3); }).find("blk_quant_type"), std::string::npos);
+}
+
+TEST(SparseToDenseMatMul, TakesBothKindsOfIndices) {
+  Node node = OneNode("SparseToDenseMatMul", 2, {{"alpha", 2.0f}}, "com.microsoft");
+  auto run = [&](std::vector<int64_t> places, Shape shape) {
+    SparseTensor a{Shape{2, 2}, Floats({3}, {1}), Tensor::FromVector(places, std::move(shape))};
+    return Elements<float>(RunNode(node, {Value(a), Floats({1, 2, 3, 4}, {2, 2})})[0]);
+  };
+  EXPECT_EQ(run({1}, {1}), (std::vector<float>{18, 24, 0, 0}));
+  EXPECT_EQ(run({0, 1}, {1, 2}), (std::vector<float>{18, 24, 0, 0}));
+  EXPECT_NE(ErrorOf([&] { run({4}, {1}); }).find("outside"), std::string::npos);
+  EXPECT_NE(ErrorOf([&] { run({0, -1}, {1, 2}); }).find("outside"), std::string::npos);
+}
+
 TEST(GatherBlockQuantized, RefusesWhatDoesNotFit) {
   auto error = [](int64_t index, Shape scales, std::vector<Attribute> attributes) {
     Node node = OneNode("GatherBlockQuantized", 3, std::move(attributes), "com.microsoft");

@@ -11,7 +11,18 @@ std::string ShownDomain(std::string_view domain) {
   return domain.empty() ? "ai.onnx" : Printable(domain);
 }
 
+// What ONNX Runtime has in the standard's domain although the standard does not.
+bool IsExtension(const Node& node) {
+  for (std::string_view name : {"Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale",
+                                "ScaledTanh", "SimplifiedLayerNormalization"})
+    if (node.op_type == name) return CanonicalDomain(node.domain).empty();
+  return false;
+}
+
 std::string SuggestOperator(const Node& node) {
+  if (node.op_type == "SimplifiedLayerNormalization" && IsExtension(node))
+    return "; ONNX Runtime has it, the standard's is RMSNormalization";
+  if (IsExtension(node)) return "; ONNX Runtime has it, the standard no longer";
   std::vector<std::string> names;
   for (const Schema& schema : AllSchemas())
     if (schema.domain() == CanonicalDomain(node.domain)) names.emplace_back(schema.name());

@@ -4,7 +4,7 @@
 namespace ferry {
 
 static void ComposeMicrosoftAttention(Composer& c) {
-  const Term& weights = c.In(1);
+  Term weights = c.In(1);
   Require(c.In(0).rank() == 3 && weights.rank() == 2, "input must have 3 axes and weights 2, have ", c.In(0).rank(),
           " and ", weights.rank());
   Require(!c.In(6) && c.node().Int("past_present_share_buffer", 0) == 0,

@@ -23,12 +23,12 @@ enum Input : size_t {
 };
 
 // One direction of an input that has it in front: [directions, …] as […].
-Term PartOf(Composer& c, const Term& term, int64_t direction) {
+Term PartOf(Composer& c, Term term, int64_t direction) {
   if (!term) return term;
-  return c.Call("Gather", {term, c.Constant(Tensor::Scalar<int64_t>(direction))});
+  return c.Call("Gather", {term, c.Int(direction)});
 }
 
-Term WithDirection(Composer& c, const Term& term) { return term ? c.Call("Unsqueeze", {term, c.Ints({0})}) : term; }
+Term WithDirection(Composer& c, Term term) { return term ? c.Call("Unsqueeze", {term, c.Ints({0})}) : term; }
 
 // What attention sees of the memory, from one direction's weights.
 class Attention {
@@ -58,7 +58,7 @@ class Attention {
   int64_t width() const { return layer_ ? layer_.size(1) : memory_.size(2); }
 
   // h: [batch, hidden]
-  Term See(const Term& h) {
+  Term See(Term h) {
     Term query = c_.Call("Unsqueeze", {c_.Call("MatMul", {h, query_}), c_.Ints({1})});
     Term mixed = c_.Call("Mul", {c_.Call("Tanh", {c_.Call("Add", {keys_, query})}), v_});
     Term scores = c_.Call("ReduceSum", {mixed, c_.Ints({2})}, {{"keepdims", int64_t{0}}});
@@ -78,7 +78,7 @@ struct DirectionResult {
   Term y, h, c;  // [steps, batch, hidden], [batch, hidden] twice
 };
 
-DirectionResult RunDirection(Composer& c, int64_t direction, bool is_reverse, Composer::Attributes attributes) {
+DirectionResult RunDirection(Composer& c, int64_t direction, bool is_reverse, const Settings& attributes) {
   Term x = c.In(kX);
   int64_t steps = x.size(0), batch = x.size(1), hidden = c.In(kR).size(2);
   std::vector<int64_t> lengths(static_cast<size_t>(batch), steps);
@@ -88,7 +88,7 @@ DirectionResult RunDirection(Composer& c, int64_t direction, bool is_reverse, Co
   for (int64_t length : lengths)
     Require(length > 0 && length <= steps, "sequence_lens has ", length, ", there are ", steps, " steps");
   Term turn = c.Ints(lengths);
-  auto turned = [&](const Term& term) {
+  auto turned = [&](Term term) {
     return c.Call("ReverseSequence", {term, turn}, {{"time_axis", int64_t{0}}, {"batch_axis", int64_t{1}}});
   };
   if (is_reverse) x = turned(x);
@@ -111,7 +111,7 @@ DirectionResult RunDirection(Composer& c, int64_t direction, bool is_reverse, Co
     state = results[2];
     seen = WithDirection(c, attention.See(c.Reshape(outputs.back(), {batch, hidden})));
   }
-  Term y = c.Call("Concat", std::move(outputs), {{"axis", int64_t{0}}});
+  Term y = c.Call("Concat", outputs, {{"axis", int64_t{0}}});
   return {is_reverse ? turned(y) : y, h, state};
 }
 
@@ -129,15 +129,15 @@ void ComposeAttnLSTM(Composer& c) {
           "parameters of activations in two directions are not supported");
   std::vector<DirectionResult> results;
   for (int64_t d = 0; d < (is_both ? 2 : 1); ++d) {
-    Composer::Attributes attributes = c.Keep({"clip", "hidden_size", "input_forget"});
-    if (!is_both)
-      for (Attribute& kept : c.Keep({"activation_alpha", "activation_beta"})) attributes.push_back(std::move(kept));
+    Settings attributes = c.Keep({"clip", "hidden_size", "input_forget"});
+    std::vector<std::string> mine;
+    if (!is_both) attributes = c.Keep({"clip", "hidden_size", "input_forget", "activation_alpha", "activation_beta"});
     if (!functions.empty()) {
       Require(functions.size() == (is_both ? 6u : 3u), "there must be three activations for each direction");
-      auto first = functions.begin() + 3 * d;
-      attributes.emplace_back("activations", std::vector<std::string>(first, first + 3));
+      mine.assign(functions.begin() + 3 * d, functions.begin() + 3 * (d + 1));
+      attributes.emplace_back("activations", mine);
     }
-    results.push_back(RunDirection(c, d, d == 1 || direction == "reverse", std::move(attributes)));
+    results.push_back(RunDirection(c, d, d == 1 || direction == "reverse", attributes));
   }
   std::vector<Term> y, h, state;
   for (DirectionResult& result : results) {
@@ -145,9 +145,9 @@ void ComposeAttnLSTM(Composer& c) {
     h.push_back(result.h);
     state.push_back(result.c);
   }
-  c.Out(0, c.Call("Concat", std::move(y), {{"axis", int64_t{1}}}));
-  c.Out(1, c.Call("Concat", std::move(h), {{"axis", int64_t{0}}}));
-  c.Out(2, c.Call("Concat", std::move(state), {{"axis", int64_t{0}}}));
+  c.Out(0, c.Call("Concat", y, {{"axis", int64_t{1}}}));
+  c.Out(1, c.Call("Concat", h, {{"axis", int64_t{0}}}));
+  c.Out(2, c.Call("Concat", state, {{"axis", int64_t{0}}}));
 }
 
 }  // namespace

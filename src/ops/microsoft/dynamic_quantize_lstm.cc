@@ -4,9 +4,9 @@
 
 namespace ferry {
 
-static Term RealWeights(Composer& c, const Term& weights, const Term& scale, const Term& zero_point) {
+static Term RealWeights(Composer& c, Term weights, Term scale, Term zero_point) {
   int64_t directions = weights.size(0);
-  auto spread = [&](const Term& term) { return c.Reshape(c.Cast(term, DType::kFloat), {directions, 1, -1}); };
+  auto spread = [&](Term term) { return c.Reshape(c.Cast(term, DType::kFloat), {directions, 1, -1}); };
   Term numbers = c.Call("Sub", {c.Cast(weights, DType::kFloat), spread(zero_point)});
   return c.Transpose(c.Call("Mul", {numbers, spread(scale)}), {0, 2, 1});
 }

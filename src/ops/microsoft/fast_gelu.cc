@@ -5,7 +5,7 @@ namespace ferry {
 
 static void ComposeFastGelu(Composer& c) {
   Term x = c.In(1) ? c.Call("Add", {c.In(0), c.In(1)}) : c.In(0);
-  c.Out(0, c.Call("Gelu", {x}, {{"approximate", std::string("tanh")}}));
+  c.Out(0, c.Call("Gelu", {x}, {{"approximate", "tanh"}}));
 }
 
 FERRY_OPERATOR_IN(microsoft, FastGelu, (Composed<ComposeFastGelu>()));

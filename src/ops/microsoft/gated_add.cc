@@ -4,7 +4,7 @@
 namespace ferry {
 
 static void ComposeGatedAdd(Composer& c) {
-  const Term &x = c.In(0), &gate = c.In(2);
+  Term x = c.In(0), gate = c.In(2);
   Require(x.rank() >= 1 && gate.rank() == x.rank(), "the gate must have as many axes as X: ", gate.rank(), " and ",
           x.rank());
   if (const Dim& last = gate.shape().back(); last.known())

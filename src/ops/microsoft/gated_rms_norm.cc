@@ -4,7 +4,7 @@
 namespace ferry {
 
 static void ComposeGatedRMSNorm(Composer& c) {
-  const Term& x = c.In(0);
+  Term x = c.In(0);
   DType type = x.type();
   Require(c.In(1).rank() == 1, "scale must have 1 axis, has ", c.In(1).rank());
   int64_t group = c.In(1).size(0);

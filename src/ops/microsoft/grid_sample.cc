@@ -24,16 +24,16 @@ static void RepeatBorder(Composer& c, Term& x, Term& grid) {
   Term pixel = c.Call("Add", {c.Call("Mul", {grid, pair(scale)}), pair(shift)});
   pixel = c.Call("Max", {c.Call("Min", {pixel, pair(last)}), c.Number(-2, type)});
   grid = c.Call("Add", {c.Call("Mul", {pixel, pair(back)}), pair(from)});
-  x = c.Call("Pad", {x, c.Ints({0, 0, kEdge, kEdge, 0, 0, kEdge, kEdge})}, {{"mode", std::string("edge")}});
+  x = c.Call("Pad", {x, c.Ints({0, 0, kEdge, kEdge, 0, 0, kEdge, kEdge})}, {{"mode", "edge"}});
 }
 
 static void ComposeGridSample(Composer& c) {
   std::string mode = c.node().String("mode", "bilinear");
   Term x = c.In(0), grid = c.In(1);
   if (mode == "bicubic" && c.node().String("padding_mode", "zeros") == "border") RepeatBorder(c, x, grid);
-  Composer::Attributes attributes = c.Keep({"align_corners", "padding_mode"});
-  attributes.emplace_back("mode", mode == "bilinear" ? "linear" : mode == "bicubic" ? "cubic" : mode);
-  c.Out(0, c.Call("GridSample", {x, grid}, std::move(attributes)));
+  Settings attributes = c.Keep({"align_corners", "padding_mode"});
+  attributes.emplace_back("mode", mode == "bilinear" ? "linear" : mode == "bicubic" ? "cubic" : mode.c_str());
+  c.Out(0, c.Call("GridSample", {x, grid}, attributes));
 }
 
 FERRY_OPERATOR_IN(microsoft, GridSample, (Composed<ComposeGridSample>()));

@@ -15,11 +15,11 @@ static void ComposeLinearAttention(Composer& c) {
     q = c.Reshape(many, {0, 0, -1});
     queries = keys;
   }
-  Composer::Attributes attributes = c.Keep({"chunk_size", "scale", "update_rule"});
+  Settings attributes = c.Keep({"chunk_size", "scale", "update_rule"});
   attributes.emplace_back("q_num_heads", queries);
   attributes.emplace_back("kv_num_heads", keys);
   std::vector<Term> results =
-      c.CallMany("LinearAttention", {q, c.In(1), c.In(2), c.In(3), c.In(4), c.In(5)}, 2, std::move(attributes));
+      c.CallMany("LinearAttention", {q, c.In(1), c.In(2), c.In(3), c.In(4), c.In(5)}, 2, attributes);
   c.Out(0, results[0]);
   c.Out(1, results[1]);
 }

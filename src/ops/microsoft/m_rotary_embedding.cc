@@ -29,7 +29,7 @@ static Tensor Choice(const Node& node, int64_t count) {
 }
 
 static void ComposeMRotaryEmbedding(Composer& c) {
-  const Term &x = c.In(0), &positions = c.In(1);
+  Term x = c.In(0), positions = c.In(1);
   DType type = x.type();
   Require(positions.rank() == 3, "position_ids must have 3 axes, has ", positions.rank());
   Require(c.In(2).rank() == 2 && c.In(3).rank() == 2, "the caches must have 2 axes");
@@ -41,15 +41,15 @@ static void ComposeMRotaryEmbedding(Composer& c) {
   }
   Term choice = c.Constant(Choice(c.node(), count));
   float scale = c.node().Float("scale", 1);
-  auto angles = [&](const Term& cache) {
+  auto angles = [&](Term cache) {
     Term all = c.Call("Mul", {c.Call("Gather", {c.Widen(cache), positions}), choice});
     Term one = c.Call("ReduceSum", {all, c.Ints({0})}, {{"keepdims", int64_t{0}}});
     if (scale != 1) one = c.Call("Mul", {one, c.Number(scale, DType::kFloat)});
     return c.Cast(one, type);
   };
-  Composer::Attributes attributes = c.Keep({"interleaved", "rotary_embedding_dim"});
+  Settings attributes = c.Keep({"interleaved", "rotary_embedding_dim"});
   if (x.rank() == 3) attributes.emplace_back("num_heads", heads);
-  c.Out(0, c.Call("RotaryEmbedding", {x, angles(c.In(2)), angles(c.In(3))}, std::move(attributes)));
+  c.Out(0, c.Call("RotaryEmbedding", {x, angles(c.In(2)), angles(c.In(3))}, attributes));
 }
 
 FERRY_OPERATOR_IN(microsoft, MRotaryEmbedding, (Composed<ComposeMRotaryEmbedding>()));

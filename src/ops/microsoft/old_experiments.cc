@@ -6,7 +6,7 @@
 namespace ferry {
 namespace {
 
-Term Times(Composer& c, const Term& x, float factor) { return c.Call("Mul", {x, c.Number(factor, x.type())}); }
+Term Times(Composer& c, Term x, float factor) { return c.Call("Mul", {x, c.Number(factor, x.type())}); }
 
 void ComposeAffine(Composer& c) {
   Term y = Times(c, c.In(0), c.node().Float("alpha", 1));
@@ -25,7 +25,7 @@ void ComposeScaledTanh(Composer& c) {
 }
 
 void ComposeImageScaler(Composer& c) {
-  const Term& x = c.In(0);
+  Term x = c.In(0);
   std::vector<float> bias = c.node().Floats("bias");
   Require(x.rank() == 4, "the input must have 4 axes, has ", x.rank());
   auto channels = static_cast<int64_t>(bias.size());
@@ -38,7 +38,7 @@ void ComposeImageScaler(Composer& c) {
 // border: left, top, right, bottom; scale: height and width of what is left instead of the last two.
 void ComposeCrop(Composer& c) {
   std::vector<int64_t> border = c.node().Ints("border"), scale = c.node().Ints("scale");
-  const Term& x = c.In(0);
+  Term x = c.In(0);
   Require(x.rank() == 4 && border.size() == 4 && (scale.empty() || scale.size() == 2),
           "an input of 4 axes, 4 numbers of border and 2 or none of scale are needed");
   int64_t height = x.size(2), width = x.size(3);

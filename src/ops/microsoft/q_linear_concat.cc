@@ -9,7 +9,7 @@ static void ComposeQLinearConcat(Composer& c) {
   std::vector<Term> parts;
   for (size_t i = 2; i + 2 < c.input_count(); i += 3) parts.push_back(Real(c, i));
   DType type = c.In(2).type();
-  Term y = c.Call("Concat", std::move(parts), {{"axis", c.node().Int("axis", 0)}});
+  Term y = c.Call("Concat", parts, {{"axis", c.node().Int("axis", 0)}});
   c.Out(0, Quantized(c, y, c.In(0), c.In(1), type));
 }
 

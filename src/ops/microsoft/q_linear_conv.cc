@@ -8,8 +8,7 @@ static void ComposeMicrosoftQLinearConv(Composer& c) {
   std::vector<Term> inputs;
   for (size_t i = 0; i < c.input_count(); ++i) inputs.push_back(c.In(i));
   if (turns) inputs[0] = ChannelsFirst(c, inputs[0]);
-  Term y = c.Call("QLinearConv", std::move(inputs),
-                  c.Keep({"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"}));
+  Term y = c.Call("QLinearConv", inputs, c.Keep({"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"}));
   c.Out(0, turns ? ChannelsLast(c, y) : y);
 }
 

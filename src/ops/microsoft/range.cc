@@ -4,7 +4,7 @@
 namespace ferry {
 
 static void ComposeRange(Composer& c) {
-  auto scalar = [&](const Term& term) { return term.rank() == 0 ? term : c.Reshape(term, {}); };
+  auto scalar = [&](Term term) { return term.rank() == 0 ? term : c.Reshape(term, {}); };
   Term step = c.In(2) ? scalar(c.In(2)) : c.Number(1, c.In(0).type());
   c.Out(0, c.Call("Range", {scalar(c.In(0)), scalar(c.In(1)), step}));
 }

@@ -5,7 +5,7 @@
 namespace ferry {
 
 static void ComposeRotaryEmbedding(Composer& c) {
-  const Term& x = c.In(0);
+  Term x = c.In(0);
   Require(x.rank() == 3 || x.rank() == 4, "the input must have 3 or 4 axes, has ", x.rank());
   Term positions = c.In(1);
   int64_t heads = c.node().Int("num_heads", 0), width = c.node().Int("rotary_embedding_dim", 0);
@@ -22,15 +22,15 @@ static void ComposeRotaryEmbedding(Composer& c) {
   if (positions.rank() < 2) {
     Require(positions.rank() == 0 || positions.size(0) == 1, "position_ids must be one offset or have 2 axes");
     int64_t axis = x.rank() == 3 ? 1 : 2;
-    Term batch = c.Call("Shape", {x}, {{"start", int64_t{0}}, {"end", int64_t{1}}});
-    Term length = c.Call("Shape", {x}, {{"start", axis}, {"end", axis + 1}});
-    Term from = c.Constant(Tensor::Scalar<int64_t>(0)), step = c.Constant(Tensor::Scalar<int64_t>(1));
+    Term batch = c.ShapeOf(x, 0, 1);
+    Term length = c.ShapeOf(x, axis, axis + 1);
+    Term from = c.Int(0), step = c.Int(1);
     Term row = c.Call("Add", {c.Call("Range", {from, c.Reshape(length, {}), step}), c.Reshape(positions, {1})});
     positions = c.Call("Expand", {row, c.Call("Concat", {batch, length}, {{"axis", int64_t{0}}})});
   }
-  Composer::Attributes attributes = c.Keep({"interleaved", "rotary_embedding_dim"});
+  Settings attributes = c.Keep({"interleaved", "rotary_embedding_dim"});
   if (x.rank() == 3) attributes.emplace_back("num_heads", heads);
-  c.Out(0, c.Call("RotaryEmbedding", {x, c.In(2), c.In(3), positions}, std::move(attributes)));
+  c.Out(0, c.Call("RotaryEmbedding", {x, c.In(2), c.In(3), positions}, attributes));
 }
 
 FERRY_OPERATOR_IN(microsoft, RotaryEmbedding, (Composed<ComposeRotaryEmbedding>()));

@@ -4,7 +4,7 @@
 namespace ferry {
 
 static void ComposeSimplified(Composer& c) {
-  const Term& x = c.In(0);
+  Term x = c.In(0);
   int64_t axis = c.node().Int("axis", -1);
   float epsilon = c.node().Float("epsilon", 1e-5f);
   c.Out(0, c.Call("RMSNormalization", {x, c.In(1)}, {{"axis", axis}, {"epsilon", epsilon}}));

@@ -1,5 +1,4 @@
-// LayerNormalization of input + skip + bias. ONNX Runtime's CPU kernel leaves the outputs mean and inv_std_var alone;
-// here they are what the text says.
+// LayerNormalization of input + skip + bias.
 #include "ops/support/compose.h"
 
 namespace ferry {

@@ -1,7 +1,5 @@
 #include "ops/support/compose.h"
 
-#include <algorithm>
-
 #include "ops/evaluate.h"
 #include "ops/infer_graph.h"
 #include "ops/support/scalar.h"
@@ -11,26 +9,25 @@ namespace {
 
 class ComposedRun final : public Composer {
  public:
-  ComposedRun(OpContext& context, Terms inputs)
-      : Composer(context.node(), std::move(inputs)), services_(context.services()) {}
+  explicit ComposedRun(OpContext& context) : Composer(context.node()), services_(context.services()) {}
 
  private:
-  Terms Perform(const Node& call, const Terms& inputs) override {
-    std::vector<Value> held(inputs.size());
-    std::vector<const Value*> values(inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (inputs[i]) {
-        held[i] = inputs[i].value();
+  std::vector<ValueFacts> Perform(const Node& call, ListOf<Term> inputs) override {
+    std::vector<Value> held(inputs.size);
+    std::vector<const Value*> values(inputs.size);
+    for (size_t i = 0; i < inputs.size; ++i)
+      if (inputs.data[i]) {
+        held[i] = inputs.data[i].value();
         values[i] = &held[i];
       }
-    Terms results;
+    std::vector<ValueFacts> results;
     for (Value& value : EvaluateNode(call, values, services_)) {
       Require(value.is_tensor(), "the result of ", call.op_type, " is no tensor");
-      results.push_back(Hold(value.tensor()));
+      results.push_back(FactsOf(value.tensor()));
     }
     return results;
   }
-  Term Hold(Tensor tensor) override { return {FreshName(), FactsOf(tensor)}; }
+  Term Hold(Tensor tensor) override { return Make(FreshName(), FactsOf(tensor)); }
 
   const RunServices& services_;
 };
@@ -40,30 +37,51 @@ class ComposedInference final : public Composer {
   using Composer::Composer;
 
  private:
-  Terms Perform(const Node& call, const Terms& inputs) override {
-    std::vector<ValueFacts> facts = InferNode(call, [&](const std::string& name) -> const ValueFacts* {
-      for (const Term& input : inputs)
-        if (input.name == name) return &input.facts;
-      return nullptr;
-    });
-    facts.resize(call.outputs.size());
-    Terms results;
-    for (size_t i = 0; i < facts.size(); ++i) results.push_back({call.outputs[i], std::move(facts[i])});
-    return results;
-  }
-  Term Hold(Tensor tensor) override { return {FreshName(), FactsOf(tensor)}; }
+  std::vector<ValueFacts> Perform(const Node& call, ListOf<Term> inputs) override { return InferCall(call, inputs); }
+  Term Hold(Tensor tensor) override { return Make(FreshName(), FactsOf(tensor)); }
 };
+
+Attribute ToAttribute(const Setting& setting) {
+  switch (setting.type) {
+    case AttributeType::kInt: return {setting.name, setting.number};
+    case AttributeType::kFloat: return {setting.name, setting.real};
+    case AttributeType::kInts: return {setting.name, *setting.numbers};
+    case AttributeType::kStrings: return {setting.name, *setting.texts};
+    default: return {setting.name, std::string(setting.text)};
+  }
+}
 
 }  // namespace
 
+std::vector<ValueFacts> InferCall(const Node& call, ListOf<Term> inputs) {
+  std::vector<ValueFacts> facts = InferNode(call, [&](const std::string& name) -> const ValueFacts* {
+    for (const Term& input : inputs)
+      if (input && input.name() == name) return &input.facts();
+    return nullptr;
+  });
+  facts.resize(call.outputs.size());
+  return facts;
+}
+
+const std::string& Term::name() const {
+  static const std::string kNone;
+  return facts_ ? facts_->name : kNone;
+}
+
+const ValueFacts& Term::facts() const {
+  if (!facts_) Fail(ErrorCode::kInvalidModel, "an input that is needed is left out");
+  return facts_->facts;
+}
+
 DType Term::type() const {
-  if (facts.type.dtype == DType::kUndefined) throw NotKnownYet();
-  return facts.type.dtype;
+  DType type = facts().type.dtype;
+  if (type == DType::kUndefined) throw NotKnownYet();
+  return type;
 }
 
 const SymbolicShape& Term::shape() const {
-  if (!facts.type.shape) throw NotKnownYet();
-  return *facts.type.shape;
+  if (!facts().type.shape) throw NotKnownYet();
+  return *facts().type.shape;
 }
 
 size_t Term::rank() const { return shape().size(); }
@@ -75,37 +93,51 @@ int64_t Term::size(int64_t axis) const {
 }
 
 const Tensor& Term::value() const {
-  if (!facts.constant) throw NotKnownYet();
-  return *facts.constant;
+  if (!facts().constant) throw NotKnownYet();
+  return *facts().constant;
 }
 
-const Term& Composer::In(size_t i) const {
-  static const Term kOmitted;
-  return i < inputs_.size() ? inputs_[i] : kOmitted;
+Term Composer::Make(std::string name, ValueFacts facts) {
+  held_.push_back({std::move(name), std::move(facts)});
+  return Term(held_.back());
+}
+
+void Composer::AddInput(const std::string& name, ValueFacts facts) {
+  inputs_.push_back(name.empty() ? Term() : Make(name, std::move(facts)));
 }
 
 void Composer::Out(size_t i, Term term) {
-  if (Wants(i)) outputs_[i] = std::move(term);
+  if (Wants(i)) outputs_[i] = term;
 }
 
-Term Composer::Call(std::string_view op, Terms inputs, Attributes attributes) {
-  return std::move(CallMany(op, std::move(inputs), 1, std::move(attributes))[0]);
+Term Composer::Call(std::string_view op, ListOf<Term> inputs, ListOf<Setting> settings) {
+  return CallMany(op, inputs, 1, settings)[0];
 }
 
-Composer::Terms Composer::CallMany(std::string_view op, Terms inputs, size_t outputs, Attributes attributes,
-                                   std::string_view domain) {
-  while (!inputs.empty() && !inputs.back()) inputs.pop_back();
+std::vector<Term> Composer::CallMany(std::string_view op, ListOf<Term> inputs, size_t outputs,
+                                     ListOf<Setting> settings) {
+  while (inputs.size > 0 && !inputs.data[inputs.size - 1]) --inputs.size;
   Node call;
   call.name = node_.name;
   call.op_type = op;
-  call.domain = domain;
-  call.attributes = std::move(attributes);
-  for (const Term& input : inputs) call.inputs.push_back(input.name);
+  for (const Setting& setting : settings) {
+    const Attribute* own = setting.type == AttributeType::kUndefined ? node_.Find(setting.name) : nullptr;
+    if (own)
+      call.attributes.push_back(*own);
+    else if (setting.type != AttributeType::kUndefined)
+      call.attributes.push_back(ToAttribute(setting));
+  }
+  for (const Term& input : inputs) call.inputs.push_back(input.name());
   for (size_t i = 0; i < outputs; ++i) call.outputs.push_back(FreshName());
-  return Perform(call, inputs);
+  std::vector<Term> results;
+  for (ValueFacts& facts : Perform(call, inputs))
+    results.push_back(Make(call.outputs[results.size()], std::move(facts)));
+  return results;
 }
 
-Term Composer::Constant(Tensor tensor) { return Hold(std::move(tensor)); }
+Term Composer::Ints(const std::vector<int64_t>& values) { return Constant(Tensor::FromVector(values)); }
+
+Term Composer::Int(int64_t value) { return Constant(Tensor::Scalar(value)); }
 
 Term Composer::Number(double value, DType type) {
   Tensor tensor(type, {});
@@ -115,38 +147,41 @@ Term Composer::Number(double value, DType type) {
 
 Term Composer::Cast(Term term, DType type) {
   if (term.type() == type) return term;
-  return Call("Cast", {std::move(term)}, {{"to", static_cast<int64_t>(type)}});
+  return Call("Cast", {term}, {{"to", static_cast<int64_t>(type)}});
 }
 
-Term Composer::Reshape(Term term, std::vector<int64_t> shape) {
-  return Call("Reshape", {std::move(term), Ints(std::move(shape))});
+Term Composer::Reshape(Term term, const std::vector<int64_t>& shape) { return Call("Reshape", {term, Ints(shape)}); }
+
+Term Composer::Transpose(Term term, const std::vector<int64_t>& order) {
+  return Call("Transpose", {term}, {{"perm", order}});
 }
 
-Term Composer::Transpose(Term term, std::vector<int64_t> order) {
-  return Call("Transpose", {std::move(term)}, {{"perm", std::move(order)}});
+Term Composer::ShapeOf(Term term, int64_t begin, int64_t end) {
+  return Call("Shape", {term}, {{"start", begin}, {"end", end}});
 }
 
 Term Composer::Widen(Term term) {
   if (!term || (term.type() != DType::kFloat16 && term.type() != DType::kBFloat16)) return term;
-  return Cast(std::move(term), DType::kFloat);
+  return Cast(term, DType::kFloat);
 }
 
 Term Composer::Slice(Term term, int64_t axis, int64_t begin, int64_t end) {
-  return Call("Slice", {std::move(term), Ints({begin}), Ints({end}), Ints({axis})});
+  return Call("Slice", {term, Ints({begin}), Ints({end}), Ints({axis})});
 }
 
-Composer::Attributes Composer::Keep(std::initializer_list<std::string_view> names) const {
-  Attributes kept;
-  for (std::string_view name : names)
-    if (const Attribute* attribute = node_.Find(name)) kept.push_back(*attribute);
+Settings Composer::Keep(std::initializer_list<const char*> names) {
+  Settings kept;
+  for (const char* name : names) kept.emplace_back(name);
   return kept;
 }
 
 void RunComposed(Compose compose, OpContext& context) {
-  Composer::Terms inputs(context.input_count());
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (context.Has(i)) inputs[i] = {Cat("input ", i), FactsOf(context.Input(i))};
-  ComposedRun run(context, std::move(inputs));
+  ComposedRun run(context);
+  for (size_t i = 0; i < context.input_count(); ++i)
+    if (context.Has(i))
+      run.AddInput(Cat("input ", i), FactsOf(context.Input(i)));
+    else
+      run.AddInput("", {});
   try {
     compose(run);
   } catch (const NotKnownYet&) {
@@ -157,17 +192,19 @@ void RunComposed(Compose compose, OpContext& context) {
 }
 
 void InferComposed(Compose compose, InferContext& context) {
-  Composer::Terms inputs(context.input_count());
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (context.Has(i)) inputs[i] = {Cat("input ", i), context.InputFacts(i)};
-  ComposedInference inference(context.node(), std::move(inputs));
+  ComposedInference inference(context.node());
+  for (size_t i = 0; i < context.input_count(); ++i)
+    if (context.Has(i))
+      inference.AddInput(Cat("input ", i), context.InputFacts(i));
+    else
+      inference.AddInput("", {});
   try {
     compose(inference);
   } catch (const NotKnownYet&) {
     return;  // the run will tell
   }
   for (size_t i = 0; i < inference.outputs().size() && i < context.output_count(); ++i)
-    if (inference.outputs()[i]) context.SetOutputFacts(i, inference.outputs()[i].facts);
+    if (inference.outputs()[i]) context.SetOutputFacts(i, inference.outputs()[i].facts());
 }
 
 Compose FindComposition(std::string_view domain, std::string_view name) {

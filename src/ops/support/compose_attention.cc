@@ -6,18 +6,14 @@ namespace ferry {
 namespace {
 
 // [batch, length, heads · size] as [batch, heads, length, size].
-Term ToHeads(Composer& c, const Term& rows, int64_t heads) {
+Term ToHeads(Composer& c, Term rows, int64_t heads) {
   return c.Transpose(c.Reshape(rows, {0, 0, heads, -1}), {0, 2, 1, 3});
 }
 
-Term LengthOf(Composer& c, const Term& term, int64_t axis) {
-  return c.Call("Shape", {term}, {{"start", axis}, {"end", axis + 1}});
-}
+Term LengthOf(Composer& c, Term term, int64_t axis) { return c.ShapeOf(term, axis, axis + 1); }
 
 // One element of the past's first axis.
-Term HalfOf(Composer& c, const Term& past, int64_t at) {
-  return c.Call("Gather", {past, c.Constant(Tensor::Scalar<int64_t>(at))});
-}
+Term HalfOf(Composer& c, Term past, int64_t at) { return c.Call("Gather", {past, c.Int(at)}); }
 
 }  // namespace
 
@@ -33,7 +29,7 @@ AttentionTerms ComposeAttention(Composer& c, const ComposedAttention& a, size_t 
   DType type = a.q.type();
   bool by_heads = a.k.rank() == 4;
   Term q = c.Widen(by_heads ? ToHeads(c, a.q, a.heads) : a.q);
-  Composer::Attributes attributes;
+  Settings attributes;
   if (!by_heads) {
     attributes.emplace_back("q_num_heads", a.heads);
     attributes.emplace_back("kv_num_heads", a.heads);
@@ -45,7 +41,7 @@ AttentionTerms ComposeAttention(Composer& c, const ComposedAttention& a, size_t 
   if (wanted > 3) attributes.emplace_back("qk_matmul_output_mode", int64_t{2});
   std::vector<Term> results = c.CallMany(
       "Attention", {q, c.Widen(a.k), c.Widen(a.v), c.Widen(a.mask), c.Widen(a.past_key), c.Widen(a.past_value)}, wanted,
-      std::move(attributes));
+      attributes);
   results.resize(4);
   for (Term& result : results)
     if (result) result = c.Cast(result, type);
@@ -53,7 +49,7 @@ AttentionTerms ComposeAttention(Composer& c, const ComposedAttention& a, size_t 
   return {y, results[1], results[2], results[3]};
 }
 
-Term ComposeMask(Composer& c, const Term& mask, const Term& batch_of, const Term& total, float masked) {
+Term ComposeMask(Composer& c, Term mask, Term batch_of, Term total, float masked) {
   Term seen;
   if (mask.rank() == 1) {
     // [batch] or [2 · batch]: where keys end, and where they begin.
@@ -65,7 +61,7 @@ Term ComposeMask(Composer& c, const Term& mask, const Term& batch_of, const Term
               " sequences");
       has_starts = true;
     }
-    Term from = c.Constant(Tensor::Scalar<int64_t>(0)), step = c.Constant(Tensor::Scalar<int64_t>(1));
+    Term from = c.Int(0), step = c.Int(1);
     Term positions = c.Call("Range", {from, c.Reshape(total, {}), step});
     Term limits = c.Cast(mask, DType::kInt64);
     auto column = [&](int64_t begin, int64_t end) { return c.Reshape(c.Slice(limits, 0, begin, end), {-1, 1}); };
@@ -84,7 +80,7 @@ Term ComposeMask(Composer& c, const Term& mask, const Term& batch_of, const Term
   return c.Call("Unsqueeze", {values, mask.rank() == 3 ? c.Ints({1}) : c.Ints({1, 2})});
 }
 
-Term ComposeMaskAndBias(Composer& c, const Term& mask, const Term& bias, const ComposedAttention& attention) {
+Term ComposeMaskAndBias(Composer& c, Term mask, Term bias, const ComposedAttention& attention) {
   if (!mask) return c.Widen(bias);
   Term total = LengthOf(c, attention.k, attention.k.rank() == 4 ? 2 : 1);
   if (attention.past_key) total = c.Call("Add", {total, LengthOf(c, attention.past_key, 2)});
@@ -92,7 +88,7 @@ Term ComposeMaskAndBias(Composer& c, const Term& mask, const Term& bias, const C
   return bias ? c.Call("Add", {c.Widen(bias), values}) : values;
 }
 
-Term AddBiasPart(Composer& c, const Term& rows, const Term& bias, int64_t begin) {
+Term AddBiasPart(Composer& c, Term rows, Term bias, int64_t begin) {
   if (!bias) return rows;
   return c.Call("Add", {rows, c.Slice(bias, 0, begin, begin + rows.size(2))});
 }
@@ -132,7 +128,7 @@ void ComposeProjected(Composer& c, const ProjectedAttention& projected) {
 }
 
 // The rows that each beam has seen: for [batch · beams, heads, length, size] row j comes from beam indices[b, j].
-static Term ReorderBeams(Composer& c, const Term& past, const Term& indirection, int64_t length) {
+static Term ReorderBeams(Composer& c, Term past, Term indirection, int64_t length) {
   Require(indirection.rank() == 3, "cache_indirection must have 3 axes, has ", indirection.rank());
   int64_t batch = indirection.size(0), beams = indirection.size(1), most = indirection.size(2), heads = past.size(1);
   Require(batch * beams == past.size(0) && length <= most, "cache_indirection [", batch, ", ", beams, ", ", most,
@@ -172,7 +168,7 @@ void ComposeDecoder(Composer& c, const DecoderInputs& in) {
   Require(past >= 0 && past < most, "past_sequence_length is ", past, ", the cache has room for ", most);
   Term key = ToHeads(c, AddBiasPart(c, in.key, in.bias, hidden), attention.heads);
   Term value = ToHeads(c, AddBiasPart(c, in.value, in.bias, 2 * hidden), attention.heads);
-  auto seen = [&](const Term& cache) {
+  auto seen = [&](Term cache) {
     Term rows = c.Slice(cache, 2, 0, past);
     return in.cache_indirection ? ReorderBeams(c, rows, in.cache_indirection, past) : rows;
   };

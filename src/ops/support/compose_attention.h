@@ -25,12 +25,12 @@ AttentionTerms ComposeAttention(Composer& c, const ComposedAttention& attention,
 
 // What masks of the contributed operators add to the scores: lengths [batch], ends and starts [2 · batch], a row
 // [batch, keys] or a table [batch, queries, keys] of ones and zeros.
-Term ComposeMask(Composer& c, const Term& mask, const Term& batch_of, const Term& total, float masked);
+Term ComposeMask(Composer& c, Term mask, Term batch_of, Term total, float masked);
 // As ComposeMask, with a bias added; either may be none.
-Term ComposeMaskAndBias(Composer& c, const Term& mask, const Term& bias, const ComposedAttention& attention);
+Term ComposeMaskAndBias(Composer& c, Term mask, Term bias, const ComposedAttention& attention);
 
 // [begin, begin + rows' width) of a bias added to rows; rows themselves without a bias.
-Term AddBiasPart(Composer& c, const Term& rows, const Term& bias, int64_t begin);
+Term AddBiasPart(Composer& c, Term rows, Term bias, int64_t begin);
 
 // Attention and QAttention: projected rows cut into three and attended to. Inputs by number of the node.
 struct ProjectedAttention {

@@ -6,11 +6,11 @@ void ComposeEmbedding(Composer& c, const EmbeddingInputs& in) {
   Require(static_cast<bool>(in.segments) == static_cast<bool>(in.segment_table),
           "segment_ids and segment_embedding must be given together");
   Require(in.ids.rank() == 2, "input_ids must have 2 axes, has ", in.ids.rank());
-  Term length = c.Call("Shape", {in.ids}, {{"start", int64_t{1}}, {"end", int64_t{2}}});
+  Term length = c.ShapeOf(in.ids, 1, 2);
   Term position = in.position_ids;
   if (!position) {
     Term last = c.Reshape(length, {});
-    position = c.Call("Range", {c.Constant(Tensor::Scalar<int64_t>(0)), last, c.Constant(Tensor::Scalar<int64_t>(1))});
+    position = c.Call("Range", {c.Int(0), last, c.Int(1)});
   }
   Term sum = c.Call("Add", {c.Call("Gather", {in.words, in.ids}), c.Call("Gather", {in.positions, position})});
   if (in.segments) sum = c.Call("Add", {sum, c.Call("Gather", {in.segment_table, in.segments})});

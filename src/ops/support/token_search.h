@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/context.h"
+#include "ops/infer_context.h"
 
 namespace ferry {
 

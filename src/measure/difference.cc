@@ -57,14 +57,14 @@ class Tally {
     if (actual != expected) Outside(actual, expected);
   }
 
-  // Equal, or as far apart as a tolerance of whole numbers says.
+  // Equal, or as far apart as the tolerance has it for integers.
   template <class T>
   void Integers(T actual, T expected) {
     double distance = std::abs(static_cast<double>(actual) - static_cast<double>(expected));
-    if (actual == expected || tolerance_.atol < 1) return Exact(actual, expected);
+    if (actual == expected || tolerance_.integers == 0) return Exact(actual, expected);
     ++result_.elements;
     Numbers(distance, std::abs(static_cast<double>(expected)));
-    if (!(distance <= tolerance_.atol)) Outside(actual, expected);
+    if (!(distance <= tolerance_.integers)) Outside(actual, expected);
   }
 
   Difference Finish() {

@@ -1,6 +1,5 @@
 // How far a value is from the one it should be: numpy's allclose rule, |actual - expected| <= atol + rtol * |expected|,
-// for floats; equality for integers, bools and strings (integers may be off by an atol of 1 or more). NaN equals NaN,
-// an infinity equals itself.
+// for floats; equality for integers, bools and strings. NaN equals NaN, an infinity equals itself.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +13,7 @@ namespace ferry {
 struct Tolerance {
   double rtol = 1e-3;
   double atol = 1e-5;
+  double integers = 0;  // how far apart integers may be
 };
 
 struct Difference {

@@ -100,6 +100,7 @@ void CaseTolerances::Load(const std::string& path) {
       Tolerance& tolerance = by_name_.insert_or_assign(name, kUsual).first->second;
       if (const Json* rtol = entry.Find("rtol")) tolerance.rtol = rtol->AsDouble();
       if (const Json* atol = entry.Find("atol")) tolerance.atol = atol->AsDouble();
+      if (tolerance.atol >= 1) tolerance.integers = tolerance.atol;
     }
   } catch (Error& error) {
     throw error.code() == ErrorCode::kNotFound ? error : error.At(path);

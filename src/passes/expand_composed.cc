@@ -31,7 +31,15 @@ bool HasRightArity(const Node& node) {
 
 class GraphComposer final : public Composer {
  public:
-  GraphComposer(const Node& node, NameMaker& names) : Composer(node), names_(names) {}
+  using Makers = std::unordered_map<std::string, std::string>;
+
+  GraphComposer(const Node& node, NameMaker& names, const Makers& makers)
+      : Composer(node), names_(names), makers_(makers) {}
+
+  std::string_view MadeBy(Term term) const override {
+    auto it = makers_.find(term.name());
+    return it == makers_.end() ? std::string_view() : it->second;
+  }
 
   std::vector<Node> nodes;
   std::vector<StoredTensor> constants;
@@ -79,6 +87,7 @@ class GraphComposer final : public Composer {
   }
 
   NameMaker& names_;
+  const Makers& makers_;
 };
 
 class Expansion {
@@ -96,12 +105,15 @@ class Expansion {
   void Expand(Graph& graph, const Known& known) {
     std::unordered_set<std::string> overridable;
     for (const ValueInfo& input : graph.inputs) overridable.insert(input.name);
+    GraphComposer::Makers makers;
+    for (const Node& node : graph.nodes)
+      if (!node.outputs.empty()) makers[node.outputs[0]] = node.op_type;
     std::vector<Node> expanded;
     expanded.reserve(graph.nodes.size());
     for (Node& node : graph.nodes) {
       ForEachBody(node, known);
       if (Compose compose = FindComposition(node.domain, node.op_type);
-          compose && HasRightArity(node) && ExpandNode(node, compose, known, overridable, graph, expanded))
+          compose && HasRightArity(node) && ExpandNode(node, compose, known, overridable, makers, graph, expanded))
         continue;
       expanded.push_back(std::move(node));
     }
@@ -122,8 +134,9 @@ class Expansion {
   }
 
   bool ExpandNode(const Node& node, Compose compose, const Known& known,
-                  const std::unordered_set<std::string>& overridable, Graph& graph, std::vector<Node>& out) {
-    GraphComposer composer(node, names_);
+                  const std::unordered_set<std::string>& overridable, const GraphComposer::Makers& makers, Graph& graph,
+                  std::vector<Node>& out) {
+    GraphComposer composer(node, names_, makers);
     for (const std::string& name : node.inputs) {
       const ValueFacts* facts = name.empty() ? nullptr : known(name);
       // A caller may give another value than the initializer's.

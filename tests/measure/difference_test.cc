@@ -63,6 +63,13 @@ TEST(Difference, IntegersAreExactWhateverTheTolerance) {
   EXPECT_EQ(Compare(nibbles, others, wide).Explain(), "1 of 3 elements differ, the first at [2] 3 instead of 2");
 }
 
+TEST(Difference, IntegersMayBeOffWhereACaseSaysSo) {
+  Tolerance one{.rtol = 0, .atol = 0, .integers = 1};
+  EXPECT_TRUE(Compare(Tensor::Scalar<uint8_t>(7), Tensor::Scalar<uint8_t>(8), one).within());
+  EXPECT_FALSE(Compare(Tensor::Scalar<uint8_t>(7), Tensor::Scalar<uint8_t>(9), one).within());
+  EXPECT_FALSE(Compare(Tensor::Scalar(true), Tensor::Scalar(false), one).within());
+}
+
 TEST(Difference, StringsAreExact) {
   Tensor a = Tensor::FromVector<std::string>({"cat", "dog"}), b = Tensor::FromVector<std::string>({"cat", "dot"});
   EXPECT_TRUE(Compare(a, a, {}).within());

@@ -197,8 +197,9 @@ TEST_P(EveryOperator, AnswersOrRefusesAnyNumberOfInputsAndOutputs) {
       }
 }
 
-INSTANTIATE_TEST_SUITE_P(AnyInput, EveryOperator, ::testing::ValuesIn(PlainOperators()),
-                         [](const auto& info) { return std::string(info.param->name); });
+INSTANTIATE_TEST_SUITE_P(AnyInput, EveryOperator, ::testing::ValuesIn(PlainOperators()), [](const auto& info) {
+  return Cat(info.param->domain == kMicrosoftDomain ? "Microsoft" : "", info.param->name);
+});
 
 }  // namespace
 }  // namespace ferry

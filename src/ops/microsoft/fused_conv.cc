@@ -1,6 +1,6 @@
 // activation(Conv(X, W, B) + Z)
 #include "ops/support/compose.h"
-#include "ops/support/fused_activation.h"
+#include "ops/support/fused_parts.h"
 
 namespace ferry {
 

@@ -1,6 +1,6 @@
 // activation(Gemm(A, B, C))
 #include "ops/support/compose.h"
-#include "ops/support/fused_activation.h"
+#include "ops/support/fused_parts.h"
 
 namespace ferry {
 

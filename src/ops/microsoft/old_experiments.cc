@@ -1,7 +1,7 @@
 // Operators that ONNX tried out before 1.5 and ONNX Runtime still has, in the standard's domain: Affine, Crop,
 // DynamicSlice, ImageScaler, ParametricSoftplus, Scale and ScaledTanh.
 #include "ops/support/compose.h"
-#include "ops/support/fused_activation.h"
+#include "ops/support/fused_parts.h"
 
 namespace ferry {
 namespace {

@@ -1,12 +1,11 @@
 // LayerNormalization of input + skip + bias.
-#include "ops/support/compose.h"
+#include "ops/support/fused_parts.h"
 
 namespace ferry {
 
 static void ComposeSkipLayerNormalization(Composer& c) {
   DType type = c.In(0).type();
-  Term sum = c.Call("Add", {c.Widen(c.In(0)), c.Widen(c.In(1))});
-  if (c.In(4)) sum = c.Call("Add", {sum, c.Widen(c.In(4))});
+  Term sum = SkipSum(c, c.In(4));
   std::vector<Term> results =
       c.CallMany("LayerNormalization", {sum, c.Widen(c.In(2)), c.Widen(c.In(3))}, c.Wants(1) || c.Wants(2) ? 3 : 1,
                  {{"axis", int64_t{-1}}, {"epsilon", c.node().Float("epsilon", 1e-12f)}});

@@ -1,12 +1,11 @@
 // RMSNormalization of input + skip + bias.
-#include "ops/support/compose.h"
+#include "ops/support/fused_parts.h"
 
 namespace ferry {
 
 static void ComposeSkipSimplified(Composer& c) {
   DType type = c.In(0).type();
-  Term sum = c.Call("Add", {c.Widen(c.In(0)), c.Widen(c.In(1))});
-  if (c.In(3)) sum = c.Call("Add", {sum, c.Widen(c.In(3))});
+  Term sum = SkipSum(c, c.In(3));
   float epsilon = c.node().Float("epsilon", 1e-12f);
   Term y = c.Call("RMSNormalization", {sum, c.Widen(c.In(2))}, {{"axis", int64_t{-1}}, {"epsilon", epsilon}});
   c.Out(0, c.Cast(y, type));

@@ -1,7 +1,8 @@
 // alpha · A' · B' of a sparse matrix and a dense one.
+#include <cstring>
+
 #include "ops/evaluate.h"
 #include "ops/operator.h"
-#include "ops/support/elements.h"
 
 namespace ferry {
 namespace {
@@ -13,17 +14,16 @@ Tensor Dense(const SparseTensor& sparse) {
   bool is_linear = sparse.indices.rank() == 1;
   Require(static_cast<int64_t>(places.size()) == sparse.values.size() * (is_linear ? 1 : 2), "A has ",
           sparse.values.size(), " values and indices of shape ", sparse.indices.shape());
-  ForEachWidth(dense.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    for (int64_t i = 0; i < sparse.values.size(); ++i) {
-      int64_t row = is_linear ? 0 : places[static_cast<size_t>(2 * i)];
-      int64_t column = places[static_cast<size_t>(is_linear ? i : 2 * i + 1)];
-      int64_t width = is_linear ? dense.size() : sparse.shape[1];
-      Require(row >= 0 && row < sparse.shape[0] && column >= 0 && column < width, "A has a value outside of its shape ",
-              sparse.shape);
-      MutableRawData<T>(dense)[row * sparse.shape[1] + column] = RawData<T>(sparse.values)[i];
-    }
-  });
+  auto width = static_cast<size_t>(BitWidth(dense.dtype()) / 8);
+  Require(width > 0, "values of ", dense.dtype(), " cannot be multiplied");
+  for (int64_t i = 0; i < sparse.values.size(); ++i) {
+    int64_t row = is_linear ? 0 : places[static_cast<size_t>(2 * i)];
+    int64_t column = places[static_cast<size_t>(is_linear ? i : 2 * i + 1)];
+    Require(row >= 0 && row < sparse.shape[0] && column >= 0 && column < (is_linear ? dense.size() : sparse.shape[1]),
+            "A has a value outside of its shape ", sparse.shape);
+    std::memcpy(dense.mutable_raw() + static_cast<size_t>(row * sparse.shape[1] + column) * width,
+                sparse.values.raw() + static_cast<size_t>(i) * width, width);
+  }
   return dense;
 }
 

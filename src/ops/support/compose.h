@@ -109,6 +109,9 @@ class Composer {
   // [begin, end) of one axis.
   Term Slice(Term term, int64_t axis, int64_t begin, int64_t end);
 
+  // The operator that makes a term, where that is known: a composition may be arranged so that the two go together.
+  virtual std::string_view MadeBy(Term) const { return {}; }
+
   // The attributes of the node that these names call, for a call that has the same ones.
   static Settings Keep(std::initializer_list<const char*> names);
 

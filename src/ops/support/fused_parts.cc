@@ -1,4 +1,4 @@
-#include "ops/support/fused_activation.h"
+#include "ops/support/fused_parts.h"
 
 namespace ferry {
 
@@ -17,6 +17,15 @@ Term ComposeActivation(Composer& c, Term x, const std::string& name, float alpha
   }
   Fail(ErrorCode::kUnsupported, "attribute 'activation' names \"", Printable(name),
        "\", which is none that can be fused");
+}
+
+Term SkipSum(Composer& c, Term bias) {
+  Term first = c.Widen(c.In(0)), second = c.Widen(c.In(1));
+  if (bias) {
+    Term& biased = c.MadeBy(c.In(1)) == "MatMul" ? second : first;
+    biased = c.Call("Add", {biased, c.Widen(bias)});
+  }
+  return c.Call("Add", {first, second});
 }
 
 }  // namespace ferry

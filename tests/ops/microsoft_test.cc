@@ -120,6 +120,23 @@ TEST(CropAndResize, RefusesImagesThatAreNotThere) {
   EXPECT_NE(error(0, -2).find("crop_size"), std::string::npos);
 }
 
+// Sequences of a batch do not know of each other: a short one ends as it does alone.
+TEST(AttnLSTM, ShortSequencesEndEarly) {
+  auto run = [](int64_t batch, int64_t steps, std::vector<int32_t> lengths, std::vector<float> x) {
+    Node node = OneNode("AttnLSTM", 12, {{"hidden_size", int64_t{1}}}, "com.microsoft", 3);
+    Value memory = Floats(std::vector<float>(static_cast<size_t>(2 * batch), 0.5f), {batch, 2, 1});
+    return RunNode(node, {Floats(std::move(x), {steps, batch, 1}), Floats({1, 2, 3, 4, 5, 6, 7, 8}, {1, 4, 2}),
+                          Floats({1, -1, 1, -1}, {1, 4, 1}), Value(), Tensor::FromVector(lengths), Value(), Value(),
+                          Value(), Floats({1}, {1, 1, 1}), Floats({1}, {1, 1, 1}), Floats({1}, {1, 1}), memory});
+  };
+  std::vector<Value> both = run(2, 2, {2, 1}, {0.1f, 0.2f, 0.3f, 0.4f}), alone = run(1, 1, {1}, {0.2f});
+  EXPECT_EQ(Elements<float>(both[1])[1], Elements<float>(alone[1])[0]);
+  EXPECT_EQ(Elements<float>(both[2])[1], Elements<float>(alone[2])[0]);
+  EXPECT_EQ(Elements<float>(both[0])[3], 0);
+  EXPECT_NE(ErrorOf([&] { run(1, 1, {2}, {0.2f}); }).find("sequence_lens"), std::string::npos);
+  EXPECT_NE(ErrorOf([&] { run(1, 1, {0}, {0.2f}); }).find("sequence_lens"), std::string::npos);
+}
+
 // A decoder of one layer that always finds token 1 the most likely.
 Node SearchNode(std::string op, size_t inputs, int64_t eos, size_t outputs = 1) {
   auto body = std::make_shared<Graph>();

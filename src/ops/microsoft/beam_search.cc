@@ -38,18 +38,17 @@ class BeamSearch {
  public:
   explicit BeamSearch(OpContext& context)
       : context_(context),
-        beams_(static_cast<int64_t>(NumberInput(context, 3, "num_beams", 1))),
-        returned_(static_cast<int64_t>(NumberInput(context, 4, "num_return_sequences", 1))),
+        beams_(IntInput(context, 3, "num_beams", 1)),
+        returned_(IntInput(context, 4, "num_return_sequences", 1)),
         stops_early_(context.node().Int("early_stopping", 0) != 0),
         search_(
             context,
             {.min_length = 2, .repetition_penalty = 6, .vocab_mask = 7, .prefix_vocab_mask = 8, .attention_mask = 9},
             beams_) {
     Require(returned_ >= 1 && returned_ <= beams_, "num_return_sequences must be 1 to ", beams_, ", is ", returned_);
-    Require(!context.Has(10) && NumberInput(context, 11, "logits_processor", 0) == 0,
+    Require(!context.Has(10) && IntInput(context, 11, "logits_processor", 0) == 0,
             "decoder_input_ids and logits_processor are not supported");
-    Hypotheses none{.most = static_cast<size_t>(beams_),
-                    .length_penalty = static_cast<float>(NumberInput(context, 5, "length_penalty", 1))};
+    Hypotheses none{.most = static_cast<size_t>(beams_), .length_penalty = FloatInput(context, 5, "length_penalty", 1)};
     finished_.assign(static_cast<size_t>(search_.batch), none);
     // All beams of an input begin alike: only the first one counts.
     for (int64_t b = 0; b < search_.batch * beams_; ++b) sums_.push_back(b % beams_ == 0 ? 0 : -1e9f);

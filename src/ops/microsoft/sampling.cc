@@ -65,9 +65,8 @@ void ComputeSampling(OpContext& context) {
       context, {.min_length = 2, .repetition_penalty = 3, .vocab_mask = 4, .prefix_vocab_mask = 5, .attention_mask = 6},
       1);
   SamplingRules rules(context, search);
-  RandomState random =
-      context.Has(8) ? RandomState(static_cast<uint32_t>(static_cast<int64_t>(NumberInput(context, 8, "seed", 0))))
-                     : RandomStateFor(context.node());
+  RandomState random = context.Has(8) ? RandomState(static_cast<uint32_t>(IntInput(context, 8, "seed", 0)))
+                                      : RandomStateFor(context.node());
   std::vector<bool> ended(static_cast<size_t>(search.batch));
   std::vector<float> scores;
   for (int64_t step = 0; !search.IsFull(); ++step) {

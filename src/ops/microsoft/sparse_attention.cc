@@ -50,7 +50,8 @@ class BlockLayouts {
                : masks_[static_cast<size_t>(layout * blocks_ + row)].data();
   }
 
-  void MakeMasks() {
+  // For the first `room` keys.
+  void MakeMasks(int64_t room) {
     masks_.resize(static_cast<size_t>(layouts_ * blocks_));
     for (int64_t layout = 0; layout < layouts_; ++layout) {
       const int64_t* start = starts_.data() + layout * (blocks_ + 1);
@@ -58,9 +59,11 @@ class BlockLayouts {
       for (int64_t row = 0; row < blocks_; ++row) {
         if (start[row + 1] - start[row] == row + 1) continue;
         std::vector<uint8_t>& mask = masks_[static_cast<size_t>(layout * blocks_ + row)];
-        mask.resize(static_cast<size_t>(keys()));
-        for (int64_t i = start[row]; i < start[row + 1]; ++i)
-          std::fill_n(mask.begin() + places_[static_cast<size_t>(layout * columns_ + i)] * block_, block_, uint8_t{1});
+        mask.resize(static_cast<size_t>(std::min(room, keys())));
+        for (int64_t i = start[row]; i < start[row + 1]; ++i) {
+          int64_t first = places_[static_cast<size_t>(layout * columns_ + i)] * block_;
+          for (int64_t key = first; key < std::min(first + block_, room); ++key) mask[static_cast<size_t>(key)] = 1;
+        }
       }
     }
   }
@@ -127,7 +130,7 @@ void ComputeSparseAttention(OpContext& context) {
       caches.Turn(rows.k.MutableData<float>() + row * kv_heads * rows.size, kv_heads, rows.size, position);
     }
   }
-  layouts.MakeMasks();
+  layouts.MakeMasks(room);
   Tensor key = Append(context, 1, past_key, rows.k, rows.length, firsts);
   Tensor value = Append(context, 2, past_value, rows.v, rows.length, firsts);
   Tensor& y = context.Output(0, context.Input(0).dtype(), Shape{rows.batch, rows.queries, heads * rows.size});

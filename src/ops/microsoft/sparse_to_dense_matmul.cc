@@ -32,6 +32,7 @@ void ComputeSparseToDenseMatMul(OpContext& context) {
   Value dense = a.is_sparse() ? Dense(a.sparse()) : context.Input(0);
   Node product = context.node();
   product.op_type = "FusedMatMul";
+  product.outputs = {"y"};
   std::vector<const Value*> inputs{&dense, &context.InputValue(1)};
   context.SetOutput(0, EvaluateNode(product, inputs, context.services())[0]);
 }

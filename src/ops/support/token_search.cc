@@ -34,10 +34,14 @@ Tensor Table(const std::vector<std::vector<int32_t>>& rows) {
 
 }  // namespace
 
-double NumberInput(const OpContext& context, int place, const char* what, double otherwise) {
+int64_t IntInput(const OpContext& context, int place, const char* what, int64_t otherwise) {
   if (place < 0 || !context.Has(static_cast<size_t>(place))) return otherwise;
-  const Tensor& tensor = context.Input(static_cast<size_t>(place));
-  return IsFloating(tensor.dtype()) ? ScalarFloat(tensor, what) : static_cast<double>(ScalarInt(tensor, what));
+  return ScalarInt(context.Input(static_cast<size_t>(place)), what);
+}
+
+float FloatInput(const OpContext& context, int place, const char* what, float otherwise) {
+  if (place < 0 || !context.Has(static_cast<size_t>(place))) return otherwise;
+  return static_cast<float>(ScalarFloat(context.Input(static_cast<size_t>(place)), what));
 }
 
 TokenSearch::TokenSearch(OpContext& context, const Places& places, int64_t beams) : context_(context), beams_(beams) {
@@ -50,12 +54,11 @@ TokenSearch::TokenSearch(OpContext& context, const Places& places, int64_t beams
   Require(beams >= 1 && beams <= 128, "num_beams must be 1 to 128, is ", beams);
   batch = ids.dim(0);
   length = ids.dim(1);
-  auto limit = NumberInput(context, 1, "max_length", kLongest);
-  Require(limit > static_cast<double>(length) && limit <= kLongest, "max_length must be above the ", length,
-          " tokens there are and at most ", kLongest, ", is ", limit);
-  max_length = static_cast<int64_t>(limit);
-  min_length = static_cast<int64_t>(NumberInput(context, places.min_length, "min_length", 0));
-  repetition_penalty = static_cast<float>(NumberInput(context, places.repetition_penalty, "repetition_penalty", 1));
+  max_length = IntInput(context, 1, "max_length", kLongest);
+  Require(max_length > length && max_length <= kLongest, "max_length must be above the ", length,
+          " tokens there are and at most ", kLongest, ", is ", max_length);
+  min_length = IntInput(context, places.min_length, "min_length", 0);
+  repetition_penalty = FloatInput(context, places.repetition_penalty, "repetition_penalty", 1);
   Require(repetition_penalty > 0, "repetition_penalty must be positive, is ", repetition_penalty);
   eos = node.Int("eos_token_id", -1);
   pad = node.Int("pad_token_id", 0);

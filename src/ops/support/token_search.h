@@ -48,7 +48,8 @@ struct TokenSearch {
 };
 
 // An input of one number; `otherwise` when omitted.
-double NumberInput(const OpContext& context, int place, const char* what, double otherwise);
+int64_t IntInput(const OpContext& context, int place, const char* what, int64_t otherwise);
+float FloatInput(const OpContext& context, int place, const char* what, float otherwise);
 
 // Output types of the three: sequences and what else there is; looks through the decoder too.
 void InferTokenSearch(InferContext& context);

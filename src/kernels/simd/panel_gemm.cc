@@ -27,6 +27,14 @@ struct Vectors {
     else
       return hn::MulAdd(a, b, sum);
   }
+  // Rounded as in a vector; of a plain loop the compiler decides.
+  static HWY_INLINE T MulAddOne(T a, T b, T sum) {
+    const hn::CappedTag<T, 1> d;
+    if constexpr (IsInteger<T>())
+      return a * b + sum;
+    else
+      return hn::GetLane(hn::MulAdd(hn::Set(d, a), hn::Set(d, b), hn::Set(d, sum)));
+  }
 };
 
 // Where Highway has no vectors of a type; its own ones of a single integer would overflow.
@@ -41,6 +49,7 @@ struct Singles {
   static HWY_INLINE void Store(T x, T* to) { *to = x; }
   static HWY_INLINE T Add(T a, T b) { return a + b; }
   static HWY_INLINE T MulAdd(T a, T b, T sum) { return a * b + sum; }
+  static HWY_INLINE T MulAddOne(T a, T b, T sum) { return a * b + sum; }
 };
 
 #if HWY_TARGET == HWY_SCALAR
@@ -96,7 +105,7 @@ void AddRows(int64_t depths, const T* a, const T* b, int64_t b_row, T* c, int64_
     }
     for (; j < n; ++j) {
       T sum = c[j];
-      for (int r = 0; r < kTogether; ++r) sum += a[r] * b[r * b_row + j];
+      for (int r = 0; r < kTogether; ++r) sum = Simd::MulAddOne(a[r], b[r * b_row + j], sum);
       c[j] = sum;
     }
   }
@@ -105,7 +114,7 @@ void AddRows(int64_t depths, const T* a, const T* b, int64_t b_row, T* c, int64_
     int64_t j = 0;
     for (; j + Simd::kLanes <= n; j += Simd::kLanes)
       Simd::Store(Simd::MulAdd(element, Simd::Load(b + j), Simd::Load(c + j)), c + j);
-    for (; j < n; ++j) c[j] += a[0] * b[j];
+    for (; j < n; ++j) c[j] = Simd::MulAddOne(a[0], b[j], c[j]);
   }
 }
 
@@ -124,7 +133,7 @@ T Dot(int64_t depths, const T* a, const T* b) {
   Simd::Store(Simd::Add(sums[0], Simd::Add(sums[1], Simd::Add(sums[2], sums[3]))), lanes);
   T sum(0);
   for (int64_t lane = 0; lane < kLanes; ++lane) sum += lanes[lane];
-  for (; i < depths; ++i) sum += a[i] * b[i];
+  for (; i < depths; ++i) sum = Simd::MulAddOne(a[i], b[i], sum);
   return sum;
 }
 

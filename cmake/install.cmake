@@ -26,13 +26,17 @@ string(REPLACE ";" " " FERRY_PC_PRIVATE "${FERRY_LINK_STATIC}")
 configure_file(cmake/ferry.pc.in ${PROJECT_BINARY_DIR}/ferry.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ferry.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# Completions are printed by the binary itself, so that they never lag behind it.
+# Completions and the manual page are printed by the binary itself, so that they never lag behind it.
 foreach(shell bash zsh)
   set(completion ${PROJECT_BINARY_DIR}/completion.${shell})
   add_custom_command(OUTPUT ${completion} COMMAND ferry_cli completion ${shell} > ${completion} DEPENDS ferry_cli)
   list(APPEND completions ${completion})
 endforeach()
-add_custom_target(completions ALL DEPENDS ${completions})
+set(manual ${CMAKE_BINARY_DIR}/man/ferry.1)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/man)
+add_custom_command(OUTPUT ${manual} COMMAND ferry_cli --help --man > ${manual} DEPENDS ferry_cli)
+add_custom_target(completions ALL DEPENDS ${completions} ${manual})
+install(FILES ${manual} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 
 # What 'cmake --install' takes along: scripts/build and scripts/quickstart build this.
 add_custom_target(installable)

@@ -53,7 +53,7 @@ void ferry_options_free(ferry_options* options) { delete options; }
 ferry_status* ferry_options_set_threads(ferry_options* options, int threads) {
   return Guard([&] {
     RequirePointer(options, "options");
-    Require(threads >= 0 && threads <= 4096, "a run can't have ", threads, " threads");
+    Require(threads >= 0 && threads <= 1024, "a run can't have ", threads, " threads");
     options->options.threads = threads;
   });
 }

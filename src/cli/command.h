@@ -96,5 +96,12 @@ const Command* FindCommand(std::string_view name);
 
 std::string GeneralHelp();
 std::string HelpFor(const Command& command);
+std::string UsageOf(const Command& command);   // "ferry run MODEL [options]"
+std::string SpellingOf(const Option& option);  // "-o, --output OUT.onnx"
+
+// The tables of docs/cli.md, for one command and for all between marks (see scripts/cli_tables); a page for man(1).
+std::string MarkdownFor(const Command& command);
+std::string MarkdownTables();
+std::string ManualPage();
 
 }  // namespace ferry::cli

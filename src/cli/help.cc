@@ -49,23 +49,6 @@ void AppendRows(std::string& out, const std::vector<Row>& rows) {
   }
 }
 
-std::string Spell(const Option& option) {
-  std::string text = option.letter ? Cat("-", option.letter, ", --", option.name) : Cat("--", option.name);
-  if (!option.value.empty()) text += Cat(" ", option.value);
-  return text;
-}
-
-std::string Usage(const Command& command) {
-  std::string line = Cat("ferry ", command.name);
-  for (const Position& position : command.positions) {
-    std::string name = Cat(position.name, position.repeated ? "…" : "");
-    line += position.optional ? Cat(" [", name, "]") : Cat(" ", name);
-  }
-  for (const Option& option : command.options)
-    if (option.required) line += Cat(" --", option.name, " ", option.value, option.repeated ? "…" : "");
-  return line + " [options]";
-}
-
 constexpr struct {
   Group group;
   std::string_view title;
@@ -77,6 +60,23 @@ constexpr struct {
 };
 
 }  // namespace
+
+std::string SpellingOf(const Option& option) {
+  std::string text = option.letter ? Cat("-", option.letter, ", --", option.name) : Cat("--", option.name);
+  if (!option.value.empty()) text += Cat(" ", option.value);
+  return text;
+}
+
+std::string UsageOf(const Command& command) {
+  std::string line = Cat("ferry ", command.name);
+  for (const Position& position : command.positions) {
+    std::string name = Cat(position.name, position.repeated ? "…" : "");
+    line += position.optional ? Cat(" [", name, "]") : Cat(" ", name);
+  }
+  for (const Option& option : command.options)
+    if (option.required) line += Cat(" --", option.name, " ", option.value, option.repeated ? "…" : "");
+  return line + " [options]";
+}
 
 std::span<const Command* const> AllCommands() { return {kCommandTable, kCommandTableSize}; }
 
@@ -103,7 +103,7 @@ std::string GeneralHelp() {
 }
 
 std::string HelpFor(const Command& command) {
-  std::string out = Cat(command.summary, "\n\nUsage: ", Usage(command), "\n");
+  std::string out = Cat(command.summary, "\n\nUsage: ", UsageOf(command), "\n");
   if (!command.details.empty()) {
     out += "\n";
     for (const std::string& paragraph : SplitText(command.details, '\n')) out += Wrap(paragraph, 0, 0) + "\n";
@@ -116,7 +116,7 @@ std::string HelpFor(const Command& command) {
   }
   rows.clear();
   for (std::span<const Option> options : {command.options, CommonOptions()})
-    for (const Option& option : options) rows.push_back({Spell(option), option.help});
+    for (const Option& option : options) rows.push_back({SpellingOf(option), option.help});
   out += "\nOptions:\n";
   AppendRows(out, rows);
   if (!command.examples.empty()) out += "\nExamples:\n";

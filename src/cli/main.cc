@@ -40,6 +40,11 @@ int Main(std::span<const char* const> words) {
   }
   std::string_view name = words[0];
   if (name == "--help" || name == "-h" || name == "help") {
+    std::string_view form = words.size() > 1 ? std::string_view(words[1]) : "";
+    if (form == "--markdown" || form == "--man") {
+      Print(form == "--man" ? ManualPage() : MarkdownTables());
+      return kGood;
+    }
     const Command* about = name == "help" && words.size() > 1 ? FindCommand(words[1]) : nullptr;
     Print(about ? HelpFor(*about) : GeneralHelp());
     return kGood;

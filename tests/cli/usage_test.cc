@@ -126,5 +126,24 @@ TEST(Completion, DescribesEveryCommandForZsh) {
     EXPECT_NE(said.out.find(std::string("    ") + command + ")\n"), std::string::npos) << command;
 }
 
+TEST(Usage, DocumentsHaveEveryOptionOfEveryCommand) {
+  std::string tables = Ferry({"--help", "--markdown"}).out, page = ReadText("docs/cli.md");
+  size_t begin = 0, commands = 0;
+  for (size_t end; (end = tables.find("<!-- end -->", begin)) != std::string::npos; begin = end + 13, ++commands) {
+    std::string block = tables.substr(begin, end - begin);
+    EXPECT_NE(page.find(block), std::string::npos) << "docs/cli.md is old: run scripts/cli_tables\n" << block;
+  }
+  EXPECT_GE(commands, 12u);
+  EXPECT_NE(tables.find("`--threads N`"), std::string::npos);
+}
+
+TEST(Usage, PrintsAManualPage) {
+  Said said = Ferry({"--help", "--man"});
+  EXPECT_EQ(said.status, 0);
+  EXPECT_EQ(said.out.rfind(".TH FERRY 1", 0), 0u);
+  for (const char* part : {".SS ferry run MODEL [options]", "\\-\\-outputs FILE.npz", ".SH EXIT STATUS"})
+    EXPECT_NE(said.out.find(part), std::string::npos) << part;
+}
+
 }  // namespace
 }  // namespace ferry

@@ -18,6 +18,7 @@ for file in $(grep -oE "\"$build/(ferry|lib|completion|man)[^\"]*\"" "$build/cma
   grep -qE "(-o |[ /])$file( |\.|\$)" "$work.commands" || fail "'installable' does not build $file"
 done
 
+grep -q '^\.TH FERRY 1' "$work/ferry/share/man/man1/ferry.1" || fail "there is no manual page"
 "$work/ferry/bin/ferry" --version | grep -q '^ferry [0-9]' || fail "the installed binary does not run"
 
 for language in c cpp; do

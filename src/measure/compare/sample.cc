@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <optional>
 
 #include "base/directory.h"
@@ -26,7 +25,7 @@ double DenormalOf(DType type) {
   }
 }
 
-using Fill = std::function<double(int64_t place, DType type)>;
+using Fill = double (*)(int64_t place, DType type);
 
 constexpr double kLarge = 1e4;  // float16 ends at 65504
 constexpr double kTiny = 1e-6;
@@ -34,7 +33,7 @@ constexpr double kTiny = 1e-6;
 // Neither all of one sign nor in a simple order, so that what depends on the place shows.
 double Wave(int64_t place) { return std::sin(static_cast<double>(place % 1000003) * 1.7 + 0.3); }
 
-const std::pair<const char*, Fill> kFills[] = {
+constexpr std::pair<const char*, Fill> kFills[] = {
     {"zeros", [](int64_t, DType) { return 0.0; }},
     {"ones", [](int64_t, DType) { return 1.0; }},
     {"large", [](int64_t place, DType) { return kLarge * Wave(place); }},

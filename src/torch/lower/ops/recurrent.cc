@@ -7,11 +7,12 @@ namespace {
 // What differs between the three: the operator, and where ONNX wants each of PyTorch's gates.
 struct Kind {
   const char* op_type;
-  std::vector<int64_t> gates;  // PyTorch's gate number for each gate of ONNX
+  std::span<const int64_t> gates;  // PyTorch's gate number for each gate of ONNX
 };
-const Kind kLstm = {"LSTM", {0, 3, 1, 2}};  // i f g o → i o f c
-const Kind kGru = {"GRU", {1, 0, 2}};       // r z n → z r h
-const Kind kRnn = {"RNN", {0}};
+constexpr int64_t kLstmGates[] = {0, 3, 1, 2};  // i f g o → i o f c
+constexpr int64_t kGruGates[] = {1, 0, 2};      // r z n → z r h
+constexpr int64_t kRnnGates[] = {0};
+constexpr Kind kLstm = {"LSTM", kLstmGates}, kGru = {"GRU", kGruGates}, kRnn = {"RNN", kRnnGates};
 
 // Gates of a [gates × hidden, …] tensor put into ONNX's order.
 Operand Reordered(Call& c, const Operand& x, const Kind& kind) {

@@ -12,9 +12,6 @@ function(ferry_compile target)
   set_target_properties(${target} PROPERTIES CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-missing-field-initializers -ffunction-sections -fdata-sections)
-  if(FERRY_WERROR)
-    target_compile_options(${target} PRIVATE -Werror)
-  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC 12 cries wolf over std::optional and std::string.
     target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized -Wno-restrict)

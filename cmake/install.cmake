@@ -1,10 +1,11 @@
 # cmake --install: the binary, both libraries, the headers, a CMake package (find_package(ferry)) and a pkg-config file.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS ferry_cli ferry_runtime RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)  # cmake/packages.cmake has the components
+install(TARGETS ferry_cli ferry_runtime RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
 install(TARGETS ferry ferry_shared EXPORT ferry
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
 install(DIRECTORY include/ferry DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/ferry)
@@ -32,11 +33,11 @@ foreach(shell bash zsh)
   add_custom_command(OUTPUT ${completion} COMMAND ferry_cli completion ${shell} > ${completion} DEPENDS ferry_cli)
   list(APPEND completions ${completion})
 endforeach()
-set(manual ${CMAKE_BINARY_DIR}/man/ferry.1)
-file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/man)
+set(manual ${PROJECT_BINARY_DIR}/man/ferry.1)
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/man)
 add_custom_command(OUTPUT ${manual} COMMAND ferry_cli --help --man > ${manual} DEPENDS ferry_cli)
 add_custom_target(completions ALL DEPENDS ${completions} ${manual})
-install(FILES ${manual} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${manual} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT programs)
 
 # What 'cmake --install' takes along: scripts/build and scripts/quickstart build this.
 add_custom_target(installable)
@@ -52,5 +53,8 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT FERRY_SANITIZE AND CMAKE_OBJCOPY)
   endforeach()
 endif()
 install(FILES ${PROJECT_BINARY_DIR}/completion.bash RENAME ferry
-  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-install(FILES ${PROJECT_BINARY_DIR}/completion.zsh RENAME _ferry DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT programs)
+install(FILES ${PROJECT_BINARY_DIR}/completion.zsh RENAME _ferry DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions
+  COMPONENT programs)
+
+include(${CMAKE_CURRENT_LIST_DIR}/packages.cmake)

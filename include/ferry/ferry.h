@@ -34,7 +34,7 @@ extern "C" {
 
 /* The ABI version of the library that was loaded: at least the FERRY_ABI_VERSION this was compiled with, or too old. */
 FERRY_API uint32_t ferry_abi_version(void);
-/* The version of the library, "0.4.0": MAJOR.MINOR.PATCH, where MINOR is the ABI version. */
+/* The version of the library, "1.4.0": MAJOR.MINOR.PATCH, where MINOR is the ABI version. */
 FERRY_API const char* ferry_version(void);
 
 /* ---- errors ---- */

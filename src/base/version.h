@@ -3,6 +3,6 @@
 
 namespace ferry {
 
-extern const char kVersion[];  // "0.4.0"
+extern const char kVersion[];  // "1.4.0"
 
 }  // namespace ferry

@@ -1,6 +1,6 @@
 // The one in-memory form of a model: everything ONNX's ModelProto can say, editable, weights shared and never copied.
 //
-// Values are named by strings, as in the file; graph/index.h answers "who makes and who reads this value".
+// Values are named by strings, as in the file; graph/editor.h answers "who makes and who reads this value".
 #pragma once
 
 #include <cstdint>

@@ -13,8 +13,10 @@ inline constexpr Position kModelPosition = {.name = "MODEL", .help = "an .onnx f
 
 inline constexpr Option kThreadsOption = {
     .name = "threads", .value = "N", .help = "threads of one run (usually one per core)"};
-inline constexpr Option kProviderOption = {
-    .name = "provider", .value = "P", .help = "what runs the model", .words = "cpu"};
+inline constexpr Option kProviderOption = {.name = "provider",
+                                           .value = "P",
+                                           .help = "what runs the model; cuda,cpu: the CPU takes what is left",
+                                           .words = "cpu cuda cuda,cpu"};
 inline constexpr Option kCacheOption = {
     .name = "cache",
     .value = "DIR",
@@ -34,9 +36,9 @@ inline constexpr Option kPrecisionOption = {
     .name = "precision",
     .value = "P",
     .help =
-        "of float products: bf16 keeps weights as bfloat16, half the memory, with errors of some thousandths "
-        "(usually float32)",
-    .words = "float32 bf16"};
+        "of float products: bf16 keeps weights as bfloat16, half the memory, with errors of some thousandths; tf32 "
+        "rounds operands to 10 bits on a GPU (usually float32)",
+    .words = "float32 bf16 tf32"};
 inline constexpr Option kTimeLimitOption = {
     .name = "time-limit",
     .value = "SECONDS",

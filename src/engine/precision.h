@@ -10,9 +10,12 @@ enum class Precision {
   // Constant matrices and the weights of convolutions that are products are kept as bfloat16, what they are multiplied
   // with is rounded to it; sums and everything else are float32.
   kBf16,
+  // Operands of products and convolutions may be rounded to 10 bits, which GPUs multiply faster; sums are float32.
+  // Providers that gain nothing from it compute in float32.
+  kTf32,
 };
 
-// "float32" or "bf16"; throws naming both for anything else.
+// "float32", "bf16" or "tf32"; throws naming them for anything else.
 Precision PrecisionNamed(std::string_view name);
 
 }  // namespace ferry

@@ -159,7 +159,12 @@ TEST_F(ChainOnDevice, GivesTheOperatorsAnswers) {
   for (const OneOperator& op : Operators()) {
     std::vector<Tensor> inputs;
     for (size_t i = 0; i < op.types.size(); ++i)
-      inputs.push_back(RandomTensor(op.types[i], i == 1 ? Shape{16} : Shape{3, 5, 16}, i + 1));
+      inputs.push_back(RandomTensor(op.types[i],
+                                    i == 0                      ? Shape{3, 5, 16}
+                                    : op.node.op_type == "Clip" ? Shape{}
+                                    : i == 1                    ? Shape{16}
+                                                                : Shape{3, 5, 16},
+                                    i + 1));
     Chain chain;
     std::vector<int> values;
     for (DType type : op.types) values.push_back(chain.AddInput(type));

@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "providers/cuda/compile.h"
 #include "providers/cuda/convolution.h"
+#include "providers/cuda/depthwise.h"
 #include "providers/cuda/product.h"
 #include "tests/cuda/device_test.h"
 
@@ -197,6 +198,35 @@ TEST_F(KernelsOnDevice, Convolve) {
                               {image.address(), filter.address(), b.address(), added.address(), y.address()});
         ExpectClose(Back(y), result, Cat("convolution of ", ToText(type), groups, extras), 10 * ToleranceOf(type));
       }
+}
+
+TEST_F(KernelsOnDevice, ConvolveDepthwise) {
+  for (int64_t channels : {8, 5})
+    for (bool extras : {false, true}) {
+      Tensor x = RandomTensor(DType::kFloat, {2, channels, 9, 10}, 1),
+             w = RandomTensor(DType::kFloat, {channels, 1, 3, 2}, 2), bias = RandomTensor(DType::kFloat, {channels}, 3);
+      Node conv = OneNode("Conv", extras ? 3 : 2,
+                          {Attribute("pads", std::vector<int64_t>{1, 0, 1, 1}),
+                           Attribute("strides", std::vector<int64_t>{2, 1}), Attribute("group", channels)});
+      Tensor plain = Reference(conv, extras ? std::vector{x, w, bias} : std::vector{x, w}),
+             sum = RandomTensor(DType::kFloat, plain.shape(), 4);
+      Tensor expected = extras ? Reference(OneNode("Relu", 1), {Reference(OneNode("Add", 2), {plain, sum})}) : plain;
+      ConvolutionShape shape;
+      shape.batch = 2, shape.channels = shape.features = shape.groups = channels;
+      shape.axes[0] = {9, plain.dim(2), 3, 2, 1, 1, 1};
+      shape.axes[1] = {10, plain.dim(3), 2, 1, 1, 0, 1};
+      shape.has_bias = shape.has_sum = extras;
+      ASSERT_TRUE(IsDepthwise(shape));
+      Node turn = OneNode("Transpose", 1, {Attribute("perm", std::vector<int64_t>{0, 2, 3, 1})});
+      Node turn_filter = OneNode("Transpose", 1, {Attribute("perm", std::vector<int64_t>{2, 3, 1, 0})});
+      Tensor image = There(Reference(turn, {x})), filter = There(Reference(turn_filter, {w})), b = There(bias),
+             added = There(Reference(turn, {sum})), result = Reference(turn, {expected}),
+             y = Poisoned(DType::kFloat, result.shape());
+      ferry::cuda::ConvolveDepthwise(device(), shape,
+                                     {image.address(), filter.address(), b.address(), added.address(), y.address()},
+                                     extras ? 0 : -INFINITY, INFINITY);
+      ExpectClose(Back(y), result, Cat("depthwise of ", channels, extras));
+    }
 }
 
 TEST(Convolution, UnevenPaddingIsLeftToOthers) {

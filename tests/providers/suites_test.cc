@@ -6,6 +6,7 @@
 #include "measure/compare/comparison.h"
 #include "measure/test_case.h"
 #include "onnx/reader.h"
+#include "providers/cuda/device.h"
 #include "tests/providers/island.h"
 #include "tests/support/codecs.h"
 
@@ -36,6 +37,12 @@ std::vector<How> Ways() {
     ways.push_back({label, options});
     options.optimize = false;
     ways.push_back({Cat(label, "_as_written"), options});
+  }
+  if (!cuda::FindDevices().empty()) {
+    SessionOptions options{.threads = 1, .provider = "cuda,cpu"};
+    ways.push_back({"cuda", options});
+    options.optimize = false;
+    ways.push_back({"cuda_as_written", options});
   }
   return ways;
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cli/output.h"
 #include "cli/shared_options.h"
+#include "engine/provider.h"
 #include "measure/test_case.h"
 
 namespace ferry::cli {
@@ -29,12 +30,14 @@ constexpr Option kOptions[] = {
     kTimeLimitOption,
     kMemoryLimitOption,
     kMaxIterationsOption,
+    kProviderOption,
 };
 
 constexpr Example kExamples[] = {
     {"ferry test onnx-node", "every case in a folder"},
     {"ferry test onnx-node/test_relu onnx-node/test_gelu_default_1", "two cases"},
     {"ferry test cases --list results.txt", "keep a line per case"},
+    {"ferry test onnx-node --provider cuda,cpu", "on an NVIDIA GPU"},
 };
 
 struct Counts {
@@ -65,6 +68,10 @@ int Run(const Arguments& arguments) {
   if (arguments.Has("list")) list.emplace(arguments.Get("list"));
 
   const Limits limits = LimitsFrom(arguments);
+  SessionOptions options;
+  options.provider = arguments.Get("provider", options.provider);
+  for (const Provider* provider : FindProviders(options.provider))
+    provider->Open({});  // or say once that it can't be had
   Counts counts;
   Json failures = Json::Array{};
   {
@@ -72,7 +79,7 @@ int Run(const Arguments& arguments) {
     for (const TestCase& test_case : cases) {
       progress.At(counts.passed + counts.failed + 1, test_case.name);
       const RunScope scope("the case", limits, nullptr, RunScope::Memory::kNotCounted);
-      CaseResult result = RunTestCase(test_case, tolerances.For(test_case.name));
+      CaseResult result = RunTestCase(test_case, tolerances.For(test_case.name), options);
       ++(result.passed ? counts.passed : counts.failed);
       Report(test_case, result, arguments.json(), list ? &*list : nullptr, failures);
     }

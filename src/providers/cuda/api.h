@@ -107,8 +107,8 @@ inline constexpr int kCompute32F = 68, kCompute64F = 70, kCompute32FTf32 = 77;
 // cublasLtMatmulDescAttributes_t
 inline constexpr int kLtTransA = 3, kLtTransB = 4, kLtEpilogue = 7, kLtBiasPointer = 8;
 inline constexpr int kLtEpilogueDefault = 1, kLtEpilogueRelu = 2, kLtEpilogueBias = 4, kLtEpilogueGelu = 32;
-inline constexpr int kLtBatchCount = 5, kLtBatchStride = 6;  // cublasLtMatrixLayoutAttribute_t
-inline constexpr int kLtWorkspaceBytes = 1;                  // cublasLtMatmulPreferenceAttributes_t
+inline constexpr int kLtBatchCount = 5, kLtBatchStride = 6;    // cublasLtMatrixLayoutAttribute_t
+inline constexpr int kLtWorkspaceBytes = 1, kLtAlignment = 5;  // cublasLtMatmulPreferenceAttributes_t
 
 #define FERRY_CUDA_CUBLASLT(X)                                                                                  \
   X(GetVersion, "cublasLtGetVersion", size_t, ())                                                               \

@@ -225,7 +225,20 @@ KernelSource Chain::Source(const Form& form) const {
                        "    }\n", stores, "  }\n}\n")};
 }
 
-void Chain::Run(const Device& device, std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) const {
+std::shared_ptr<const Chain::Ready> Chain::ReadyFor(const Device& device, std::span<const Tensor* const> inputs,
+                                                    std::span<Tensor* const> outputs) const {
+  constexpr size_t kMostKept = 16;
+  std::vector<int64_t> key{device.facts().ordinal};
+  auto add = [&](const Tensor& tensor) {
+    key.push_back(static_cast<int64_t>(tensor.rank()));
+    key.insert(key.end(), tensor.shape().begin(), tensor.shape().end());
+    key.push_back(static_cast<int64_t>(reinterpret_cast<uintptr_t>(tensor.address()) % 16));
+  };
+  for (const Tensor* input : inputs) add(*input);
+  for (const Tensor* output : outputs) add(*output);
+  std::lock_guard lock(ready_->mutex);
+  for (const auto& ready : ready_->calls)
+    if (ready->key == key) return ready;
   std::vector<Shape> shapes;
   std::vector<uintptr_t> addresses;
   for (const Tensor* input : inputs) {
@@ -233,22 +246,36 @@ void Chain::Run(const Device& device, std::span<const Tensor* const> inputs, std
     addresses.push_back(reinterpret_cast<uintptr_t>(input->address()));
   }
   for (const Tensor* output : outputs) addresses.push_back(reinterpret_cast<uintptr_t>(output->address()));
-  if (outputs[0]->size() == 0) return;
   const Form form = FormFor(shapes, addresses, outputs[0]->shape());
-  const Function function = FindKernel(device, Source(form));
-  std::vector<int64_t> places{1};
+  auto ready = std::make_shared<Ready>();
+  ready->key = std::move(key);
+  ready->function = FindKernel(device, Source(form));
+  ready->wide_indices = form.wide_indices;
+  std::vector<int64_t>& places = ready->places;
+  places.push_back(1);
   for (int64_t dim : form.dims) places[0] *= dim;
   places.insert(places.end(), form.dims.begin(), form.dims.end());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto& strides = form.strides[i];
+  for (const std::vector<int64_t>& strides : form.strides)
     if (std::any_of(strides.begin(), strides.end(), [](int64_t s) { return s != 0; }))
       places.insert(places.end(), strides.begin(), strides.end());
-  }
-  std::vector<uint32_t> narrow(places.begin(), places.end());
+  ready->narrow.assign(places.begin(), places.end());
+  if (ready_->calls.size() == kMostKept) ready_->calls.erase(ready_->calls.begin());
+  ready_->calls.push_back(ready);
+  return ready;
+}
+
+void Chain::Run(const Device& device, std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) const {
+  if (outputs[0]->size() == 0) return;
+  const std::shared_ptr<const Ready> ready = ReadyFor(device, inputs, outputs);
+  std::vector<std::byte*> addresses;
+  for (const Tensor* input : inputs) addresses.push_back(input->address());
+  for (const Tensor* output : outputs) addresses.push_back(output->address());
   std::vector<void*> parameters;
-  for (uintptr_t& address : addresses) parameters.push_back(&address);
-  parameters.push_back(form.wide_indices ? static_cast<void*>(places.data()) : narrow.data());
-  LaunchRaw(device, function, GridFor(device, places[0]), parameters.data());
+  for (std::byte*& address : addresses) parameters.push_back(&address);
+  // The driver copies parameters and changes none.
+  parameters.push_back(ready->wide_indices ? static_cast<void*>(const_cast<int64_t*>(ready->places.data()))
+                                           : const_cast<uint32_t*>(ready->narrow.data()));
+  LaunchRaw(device, ready->function, GridFor(device, ready->places[0]), parameters.data());
 }
 
 }  // namespace ferry::cuda

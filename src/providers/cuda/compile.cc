@@ -121,7 +121,7 @@ void WriteCubin(const std::string& path, const std::string& source, const Compil
   const uint64_t sum = SumOf(bytes);
   bytes.append(reinterpret_cast<const char*>(&sum), sizeof sum);
   try {
-    AtomicFile file(path);
+    AtomicFile file(path, AtomicFile::Link::kReplaced);
     file.Write(bytes);
     file.CommitUnsynced();
   } catch (const Error&) {

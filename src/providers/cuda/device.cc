@@ -172,6 +172,7 @@ struct LanesOfThread {
       if (!lanes[i]) continue;
       std::lock_guard lock(devices[i]->mutex_);
       devices[i]->idle_lanes_.push_back(lanes[i]);
+      lanes[i] = nullptr;
     }
   }
 };

@@ -29,8 +29,8 @@ std::vector<DeviceFacts> FindDevices();
 
 class Device;
 
-// Memory that a thread freed stays here for its next request, which comes behind on the same stream: it may be freed while
-// the device still works with it there. All of it goes back to the driver before a request is refused.
+// Memory that a thread freed stays here for its next request, which comes behind on the same stream: it may be freed
+// while the device still works with it there. All of it goes back to the driver before a request is refused.
 class DeviceMemory final : public MemorySpace {
  public:
   explicit DeviceMemory(const Device& device);

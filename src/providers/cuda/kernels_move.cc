@@ -161,13 +161,17 @@ void CopyWalk(const Device& device, Walk walk, size_t bytes, const std::byte* fr
   if (TurnsPlanes(walk)) {
     const int64_t tiles = walk.dims[0] * ((walk.dims[1] + 31) / 32) * ((walk.dims[2] + 31) / 32);
     Grid grid{static_cast<unsigned>(std::min<int64_t>(tiles, 1 << 20)), 256};
-    return Launch(device, FindKernel(device, TurnSource(bytes)), grid, from, to, PlacesOf(walk, tiles));
+    return Launch(device, FindKernel(device, Cat("turn ", bytes), [&] { return TurnSource(bytes); }), grid, from, to,
+                  PlacesOf(walk, tiles));
   }
   if (walk.dims.size() > kMostAxes)
     Fail(ErrorCode::kUnsupported, "elements are moved along ", walk.dims.size(), " axes; ", kMostAxes, " is the most");
   count = 1;
   for (int64_t dim : walk.dims) count *= dim;
-  const Function function = FindKernel(device, CopySource(bytes, walk.dims.size(), count > INT32_MAX));
+  const size_t rank = walk.dims.size();
+  const bool wide = count > INT32_MAX;
+  const Function function =
+      FindKernel(device, Cat("copy ", bytes, " ", rank, wide), [&] { return CopySource(bytes, rank, wide); });
   Launch(device, function, GridFor(device, count), from, to, PlacesOf(walk, count));
 }
 
@@ -178,7 +182,8 @@ void Gather(const Device& device, const Tensor& x, size_t axis, const Tensor& in
   auto aligned = [&](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.address()) % (2 * bytes) == 0; };
   int64_t total = y.size();
   while (bytes < 16 && inner % 2 == 0 && aligned(x) && aligned(y)) bytes *= 2, inner /= 2, total /= 2;
-  const Function function = FindKernel(device, GatherSource(bytes, indices.dtype()));
+  const Function function =
+      FindKernel(device, Cat("gather ", bytes, indices.dtype()), [&] { return GatherSource(bytes, indices.dtype()); });
   Launch(device, function, GridFor(device, total), x.address(), indices.address(), y.address(), x.dim(axis), inner,
          indices.size(), total, device.fault());
 }

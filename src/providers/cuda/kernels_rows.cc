@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "providers/cuda/chain.h"
+#include "providers/cuda/depthwise.h"
 #include "providers/cuda/kernels.h"
 
 namespace ferry::cuda {
@@ -319,7 +320,9 @@ void Reduce(const Device& device, Reduction reduction, const Tensor& x, const st
   // Neighbouring rows are read by neighbouring threads where a row's elements lie apart.
   const bool apart = walk.gone_strides[walk.gone - 1] != 1 && walk.rows >= 1024;
   const int team = apart || walk.count < 4 ? 1 : walk.count <= 256 ? 32 : 256;
-  Launch(device, FindKernel(device, ReduceSource(reduction, x.dtype(), team)),
+  Launch(device,
+         FindKernel(device, Cat("reduce ", static_cast<int>(reduction), x.dtype(), team),
+                    [&] { return ReduceSource(reduction, x.dtype(), team); }),
          team == 1 ? GridFor(device, walk.rows, 128) : RowGrid(device, walk.rows, team), x.address(), y.address(),
          walk);
 }
@@ -328,7 +331,9 @@ void Softmax(const Device& device, bool log, int64_t outer, int64_t count, int64
   if (x.size() == 0) return;
   const RowTeam team = TeamFor(count);
   const Masked how{outer * inner, count, 1, 1, {}, 1, 0};
-  Launch(device, FindKernel(device, SoftmaxSource(x.dtype(), team, log, false, false)),
+  Launch(device,
+         FindKernel(device, Cat("softmax ", x.dtype(), team.team, log),
+                    [&] { return SoftmaxSource(x.dtype(), team, log, false, false); }),
          RowGrid(device, how.rows, team.team), x.address(), static_cast<const std::byte*>(nullptr), y.address(), inner,
          how);
 }
@@ -339,7 +344,9 @@ void SoftmaxWithMask(const Device& device, const MaskedSoftmax& how, const Tenso
   Masked masked{how.rows, how.count, how.outer1, how.inner, {}, how.scale, how.nan_to_zero};
   std::copy(how.mask_strides, how.mask_strides + 4, masked.strides);
   const std::byte* mask = how.mask ? how.mask->address() : nullptr;
-  Launch(device, FindKernel(device, SoftmaxSource(x.dtype(), team, false, mask != nullptr, true)),
+  Launch(device,
+         FindKernel(device, Cat("masked softmax ", x.dtype(), team.team, mask != nullptr),
+                    [&] { return SoftmaxSource(x.dtype(), team, false, mask != nullptr, true); }),
          RowGrid(device, how.rows, team.team), x.address(), mask, y.address(), int64_t{1}, masked);
 }
 
@@ -349,7 +356,9 @@ void NormalizeRows(const Device& device, int64_t count, float epsilon, bool cent
   const RowTeam team = TeamFor(count);
   const int64_t rows = x.size() / count;
   auto address = [](const Tensor* t) { return t ? t->address() : nullptr; };
-  Launch(device, FindKernel(device, NormalizeSource(x.dtype(), team, centered, scale, bias)),
+  Launch(device,
+         FindKernel(device, Cat("normalize ", x.dtype(), team.team, centered, scale != nullptr, bias != nullptr),
+                    [&] { return NormalizeSource(x.dtype(), team, centered, scale, bias); }),
          RowGrid(device, rows, team.team), x.address(), address(scale), address(bias), y.address(), rows, count,
          epsilon);
 }
@@ -372,8 +381,10 @@ void RunPool(const Device& device, const Pool& pool, const Tensor& x, Tensor& y)
             pixels * pool.channels,
             axis(pool.axes[0]),
             axis(pool.axes[1])};
-  Launch(device, FindKernel(device, PoolSource(x.dtype(), pool)), GridFor(device, y.size()), x.address(), y.address(),
-         places);
+  Launch(device,
+         FindKernel(device, Cat("pool ", x.dtype(), pool.is_max, pool.channels_last, pool.include_padding),
+                    [&] { return PoolSource(x.dtype(), pool); }),
+         GridFor(device, y.size()), x.address(), y.address(), places);
 }
 
 std::vector<KernelSource> AllKernelSources() {
@@ -391,6 +402,10 @@ std::vector<KernelSource> AllKernelSources() {
     Pool pool;
     pool.is_max = pool.channels_last = flag;
     all.push_back(PoolSource(DType::kFloat, pool));
+    ConvolutionShape shape;
+    shape.axes[0] = shape.axes[1] = {8, 8, 3, 1, 1, 1, 1};
+    shape.has_bias = shape.has_sum = flag;
+    all.push_back(DepthwiseSource(shape, flag ? 4 : 1));
   }
   return all;
 }

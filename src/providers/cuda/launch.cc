@@ -39,7 +39,7 @@ namespace {
 
 struct LoadedKernels {
   std::mutex mutex;
-  std::unordered_map<std::string, Function> by_source;
+  std::unordered_map<std::string, Function> by_key;
 };
 
 LoadedKernels& KernelsOf(const Device& device) {
@@ -65,21 +65,24 @@ std::string CubinFor(const Device& device, const std::string& source) {
 
 }  // namespace
 
-Function FindKernel(const Device& device, const KernelSource& source) {
+Function FindKernel(const Device& device, const std::string& key, FunctionRef<KernelSource()> make) {
   LoadedKernels& kernels = KernelsOf(device);
-  const std::string whole = Cat(kPrelude, source.text);
-  const std::string key = Cat(source.name, "\n", source.text);
   std::lock_guard lock(kernels.mutex);
-  auto known = kernels.by_source.find(key);
-  if (known != kernels.by_source.end()) return known->second;
-  const std::string cubin = CubinFor(device, whole);
+  auto known = kernels.by_key.find(key);
+  if (known != kernels.by_key.end()) return known->second;
+  const KernelSource source = make();
+  const std::string cubin = CubinFor(device, Cat(kPrelude, source.text));
   const DriverApi& driver = device.Use();
   Module module = nullptr;
   Function function = nullptr;
   CheckDriver(driver.ModuleLoadData(&module, cubin.data()), "cuModuleLoadData");
   CheckDriver(driver.ModuleGetFunction(&function, module, source.name.c_str()), "cuModuleGetFunction");
-  kernels.by_source[key] = function;
+  kernels.by_key[key] = function;
   return function;
+}
+
+Function FindKernel(const Device& device, const KernelSource& source) {
+  return FindKernel(device, Cat(source.name, "\n", source.text), [&] { return source; });
 }
 
 Grid GridFor(const Device& device, int64_t count, unsigned threads) {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/function_ref.h"
 #include "providers/cuda/device.h"
 
 namespace ferry::cuda {
@@ -18,6 +19,8 @@ extern const char kPrelude[];
 
 // The kernel ready to be launched: from memory, from the cache folder, or compiled now.
 Function FindKernel(const Device& device, const KernelSource& source);
+// The same by a short name that stands for the source, which is made only when it is needed.
+Function FindKernel(const Device& device, const std::string& key, FunctionRef<KernelSource()> make);
 
 struct Grid {
   unsigned blocks = 1, threads = 1;

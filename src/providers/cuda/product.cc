@@ -89,6 +89,8 @@ class Plan {
     Check(lt_.PreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate", shape_);
     const uint64_t bytes = kWorkspaceBytes;
     lt_.PreferenceSet(preference, kLtWorkspaceBytes, &bytes, sizeof bytes);
+    for (int operand = 0; operand < 4; ++operand)
+      lt_.PreferenceSet(preference, kLtAlignment + operand, &shape_.alignment, sizeof shape_.alignment);
     int found = 0;
     const int status = lt_.GetHeuristic(handle_, matmul_, b_, a_, d_, d_, preference, 1, &chosen_, &found);
     lt_.PreferenceDestroy(preference);
@@ -146,7 +148,13 @@ bool CanMultiply(DType type) {
 void Multiply(const Device& device, const ProductShape& shape, const ProductOperands& operands) {
   if (shape.rows == 0 || shape.columns == 0 || shape.batch == 0) return;
   device.Use();
-  PlansOf(device).Find(shape).Run(device, operands);
+  uintptr_t bits = 256;
+  for (const std::byte* address :
+       {operands.a, operands.b, shape.has_sum ? operands.sum : nullptr, static_cast<const std::byte*>(operands.d)})
+    bits |= reinterpret_cast<uintptr_t>(address);
+  ProductShape aligned = shape;
+  aligned.alignment = static_cast<uint32_t>(bits & -bits);
+  PlansOf(device).Find(aligned).Run(device, operands);
 }
 
 }  // namespace ferry::cuda

@@ -22,10 +22,11 @@ struct ProductShape {
   bool has_bias = false, has_sum = false;            // C has D's layout
   enum class After : uint8_t { kNothing, kRelu, kGelu } after = After::kNothing;  // Gelu: the form with tanh
   bool tf32 = false;
+  uint32_t alignment = 256;  // bytes, of all matrices; found by Multiply
 
   auto Key() const {
     return std::make_tuple(dtype, rows, columns, depth, batch, a_transposed, b_transposed, a_stride, b_stride, d_stride,
-                           a_pitch, b_pitch, d_pitch, has_bias, has_sum, after, tf32);
+                           a_pitch, b_pitch, d_pitch, has_bias, has_sum, after, tf32, alignment);
   }
   friend bool operator<(const ProductShape& a, const ProductShape& b) { return a.Key() < b.Key(); }
 };

@@ -1,0 +1,16 @@
+// Convolutions of one channel to one channel over channels-last images, which libraries are slow at: every output is a
+// few products, and all that counts is to read neighbouring channels together.
+#pragma once
+
+#include "providers/cuda/convolution.h"
+#include "providers/cuda/launch.h"
+
+namespace ferry::cuda {
+
+bool IsDepthwise(const ConvolutionShape& shape);  // of float32
+// max(low, min(high, conv(x, w) + bias + sum)); `w` is [kernel H · kernel W, C]. Padding may differ at the ends.
+void ConvolveDepthwise(const Device& device, const ConvolutionShape& shape, const ConvolutionOperands& operands,
+                       float low, float high);
+KernelSource DepthwiseSource(const ConvolutionShape& shape, int width);
+
+}  // namespace ferry::cuda

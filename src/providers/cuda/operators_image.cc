@@ -1,0 +1,214 @@
+#include <cmath>
+
+#include "ops/support/fused.h"
+#include "ops/support/image.h"
+#include "providers/cuda/convolution.h"
+#include "providers/cuda/depthwise.h"
+#include "providers/cuda/kernels.h"
+#include "providers/cuda/operators.h"
+#include "providers/cuda/product.h"
+
+namespace ferry::cuda {
+namespace {
+
+const std::byte* AddressOf(const Tensor* tensor) { return tensor ? tensor->address() : nullptr; }
+
+// [M, C, H, W] to [M, H, W, C], as cuDNN wants filters of channels-last images; [C, 1, H, W] to [H, W, C] for one
+// channel to one.
+Tensor TurnedFilter(const Device& device, const Tensor& w, bool depthwise) {
+  Tensor there = w.In(device.memory());
+  const int64_t features = w.dim(0), channels = w.dim(1), taps = w.size() / std::max<int64_t>(1, features * channels);
+  Tensor turned(w.dtype(), {features, taps, channels}, device.memory());
+  const Walk plain{{features, taps, channels}, {channels * taps, 1, taps}, {taps * channels, channels, 1}};
+  CopyWalk(device, depthwise ? Walk{{taps, features}, {1, taps}, {features, 1}} : plain,
+           static_cast<size_t>(BitWidth(w.dtype())) / 8, there.address(), turned.address());
+  device.Synchronize();  // `there` ends here, and other threads will read
+  return turned;
+}
+
+// activation(x · factor + offset), where there are a factor and an offset.
+Chain AffineOf(DType type, bool has_factor, bool has_offset, const Activation& activation) {
+  Chain chain;
+  Node multiply, add;
+  multiply.op_type = "Mul", add.op_type = "Add";
+  int value = chain.AddInput(type);
+  if (has_factor) value = *chain.AddStep(multiply, std::vector{value, chain.AddInput(type)}, type);
+  if (has_offset) value = *chain.AddStep(add, std::vector{value, chain.AddInput(type)}, type);
+  chain.AddOutput(AddActivation(chain, value, activation));
+  return chain;
+}
+
+void RunAffine(const Device& device, const Chain& chain, std::initializer_list<const Tensor*> inputs, Tensor& y) {
+  std::vector<const Tensor*> there;
+  for (const Tensor* input : inputs)
+    if (input) there.push_back(input);
+  Tensor* outputs[] = {&y};
+  chain.Run(device, there, outputs);
+}
+
+ConvolutionShape ShapeOf(const ImageConvPlan& plan, DType type, bool tf32) {
+  ConvolutionShape shape;
+  shape.dtype = type;
+  shape.batch = plan.conv.batch, shape.channels = plan.conv.channels, shape.features = plan.conv.features;
+  shape.groups = plan.conv.groups;
+  shape.axes[0] = plan.axes[1], shape.axes[1] = plan.axes[2];
+  shape.tf32 = tf32;
+  return shape;
+}
+
+struct ImageConvolution {
+  Tensor filter;  // on the device, turned
+  Shape weights;
+  bool tf32, depthwise;
+  Chain before, after;
+
+  void Run(const Device& device, OpContext& context) const {
+    const Node& node = context.node();
+    Tensor x = context.Input(0);
+    const Tensor *bias = context.OptionalInput(2), *residual = context.OptionalInput(3);
+    const ImageConvPlan plan = PlanImageConv(node, x.shape(), weights);
+    if (bias) RequirePerChannel(bias->shape(), plan.conv.features, "the bias");
+    if (residual)
+      Require(residual->shape() == plan.output, "residual of shape ", residual->shape(), " does not fit ", plan.output);
+    ConvolutionShape shape = ShapeOf(plan, x.dtype(), tf32);
+    Require(depthwise || CanConvolve(shape), "cuDNN has no convolution of ", x.shape(), " by ", weights,
+            " with this padding");
+    if (plan.channels_first) x = Turned(device, x);
+    if (context.Has(4)) x = Scaled(device, context, x);
+    Tensor& y = context.Output(0, x.dtype(), plan.output);
+    if (y.size() == 0) return;
+    Activation activation = ActivationOf(node);
+    const bool relu = activation.kind == ActivationKind::kRelu;
+    ConvolutionOperands operands{x.address(), filter.address(), AddressOf(bias), AddressOf(residual), y.address()};
+    if (depthwise || plan.conv.is_pointwise()) {
+      shape.has_bias = bias != nullptr;
+      shape.has_sum = residual != nullptr;
+      if (depthwise)
+        RunDepthwise(device, shape, operands, activation);
+      else
+        RunPointwise(device, shape, operands, activation);
+      if (activation.kind != ActivationKind::kNone) RunAffine(device, after, {&y}, y);
+      return;
+    }
+    Tensor zeros;
+    if (residual && !bias) {  // cuDNN adds a sum only beside a bias, and y may lie where the sum does
+      zeros = Tensor(x.dtype(), {plan.conv.features}, device.memory());
+      CheckDriver(device.Use().MemsetD8Async(reinterpret_cast<DeviceAddress>(zeros.address()), 0, zeros.bytes(),
+                                             device.stream()),
+                  "cuMemsetD8Async");
+      bias = &zeros;
+      operands.bias = zeros.address();
+    }
+    shape.has_bias = bias != nullptr;
+    shape.has_sum = residual != nullptr;
+    shape.relu = bias && relu;
+    if (shape.relu) activation = {};
+    Convolve(device, shape, operands);
+    if (activation.kind != ActivationKind::kNone) RunAffine(device, after, {&y}, y);
+  }
+
+  // Both take the activation from the caller where they apply it themselves.
+  static void RunDepthwise(const Device& device, const ConvolutionShape& shape, const ConvolutionOperands& operands,
+                           Activation& activation) {
+    float low = -INFINITY, high = INFINITY;
+    if (activation.kind == ActivationKind::kRelu) low = 0;
+    if (activation.kind == ActivationKind::kClip) low = activation.alpha, high = activation.beta;
+    if (IsLimit(activation.kind)) activation = {};
+    ConvolveDepthwise(device, shape, operands, low, high);
+  }
+
+  // A pixel's channels are a row: the product of all rows with the filter.
+  static void RunPointwise(const Device& device, const ConvolutionShape& shape, const ConvolutionOperands& operands,
+                           Activation& activation) {
+    ProductShape product;
+    product.dtype = shape.dtype;
+    product.tf32 = shape.tf32;
+    product.rows = shape.batch * shape.axes[0].output * shape.axes[1].output;
+    product.columns = product.d_pitch = shape.features;
+    product.depth = product.a_pitch = product.b_pitch = shape.channels;
+    product.b_transposed = true;
+    product.has_bias = shape.has_bias;
+    product.has_sum = shape.has_sum;
+    if (activation.kind == ActivationKind::kRelu) {
+      product.after = ProductShape::After::kRelu;
+      activation = {};
+    }
+    Multiply(device, product, {operands.x, operands.w, operands.sum, operands.bias, operands.y, 1});
+  }
+
+  static Tensor Turned(const Device& device, const Tensor& x) {
+    const int64_t pixels = x.shape().CountBetween(2, x.rank()), channels = x.dim(1);
+    Tensor turned(x.dtype(), ToChannelsLast(x.shape()), device.memory());
+    CopyWalk(device, {{x.dim(0), pixels, channels}, {channels * pixels, 1, pixels}, {pixels * channels, channels, 1}},
+             static_cast<size_t>(BitWidth(x.dtype())) / 8, x.address(), turned.address());
+    return turned;
+  }
+
+  Tensor Scaled(const Device& device, OpContext& context, const Tensor& x) const {
+    Tensor scaled(x.dtype(), x.shape(), device.memory());
+    RunAffine(device, before, {&x, &context.Input(4), context.OptionalInput(5)}, scaled);
+    return scaled;
+  }
+};
+
+std::optional<ChosenKernel> ChooseConvolution(const OperatorRequest& request) {
+  const std::optional<Shape> x = request.ShapeOf(0);
+  const Tensor* w = request.Constant(1);
+  if (!x || !w || request.TypeOf(0) != DType::kFloat || w->dtype() != DType::kFloat || w->rank() < 3)
+    return std::nullopt;
+  if (request.Has(5) && !request.Has(4)) return std::nullopt;
+  const ImageConvPlan plan = PlanImageConv(request.node(), *x, w->shape());
+  const bool is_flat = plan.axes[0].input == 1 && plan.axes[0].kernel == 1 && plan.axes[0].output == 1;
+  ConvolutionShape shape = ShapeOf(plan, DType::kFloat, request.settings.tf32);
+  const bool depthwise = IsDepthwise(shape) && x->ElementCount() > 0;
+  if (!is_flat || (!depthwise && !CanConvolve(shape))) return std::nullopt;
+  ImageConvolution convolution{{}, w->shape(), request.settings.tf32, depthwise};
+  convolution.after = AffineOf(DType::kFloat, false, false, ActivationOf(request.node()));
+  if (request.Has(4))
+    convolution.before = AffineOf(DType::kFloat, true, request.Has(5), ActivationBefore(request.node()));
+  if (request.settings.device)
+    convolution.filter =
+        *request.request.weights.Get<Tensor>(*w, depthwise ? "depthwise filter in cuda" : "filter in cuda",
+                                             [&] { return TurnedFilter(*request.settings.device, *w, depthwise); });
+  return OnDevice(
+      request, "cudnn", [=](const Device& device, OpContext& context) { convolution.Run(device, context); },
+      InputBit(1), InputBit(1));
+}
+
+std::optional<ChosenKernel> ChoosePool(const OperatorRequest& request, bool is_max, bool channels_last) {
+  const std::optional<Shape> x = request.ShapeOf(0);
+  const DType type = request.TypeOf(0);
+  const bool computed =
+      type == DType::kFloat || type == DType::kFloat16 || type == DType::kBFloat16 || type == DType::kDouble;
+  if (!x || x->rank() < 3 || x->rank() > 4 || !computed || !request.WantsOnly(1)) return std::nullopt;
+  struct Pool pool;
+  pool.is_max = is_max;
+  pool.channels_last = channels_last;
+  pool.include_padding = request.node().Int("count_include_pad", 0) != 0;
+  // Windows that reach past the padding count fewer elements then.
+  if (pool.include_padding && request.node().Int("ceil_mode", 0) != 0) return std::nullopt;
+  return OnDevice(request, "pool", [=](const Device& device, OpContext& context) {
+    const Tensor& from = context.Input(0);
+    const PoolPlan plan(context.node(), channels_last ? ToChannelsFirst(from.shape()) : from.shape());
+    const std::array<WindowAxis, 3> axes = ThreeAxes(plan.axes);
+    struct Pool filled = pool;
+    filled.batch = from.dim(0);
+    filled.channels = channels_last ? from.shape().back() : from.dim(1);
+    filled.axes[0] = axes[1], filled.axes[1] = axes[2];
+    RunPool(device, filled, from,
+            context.Output(0, from.dtype(), channels_last ? ToChannelsLast(plan.output) : plan.output));
+  });
+}
+
+}  // namespace
+
+std::optional<ChosenKernel> ChooseImage(const OperatorRequest& request) {
+  if (request.IsInternal("ImageConv")) return ChooseConvolution(request);
+  if (request.Is("MaxPool")) return ChoosePool(request, true, false);
+  if (request.Is("AveragePool")) return ChoosePool(request, false, false);
+  if (request.IsInternal("ImageMaxPool")) return ChoosePool(request, true, true);
+  if (request.IsInternal("ImageAveragePool")) return ChoosePool(request, false, true);
+  return std::nullopt;
+}
+
+}  // namespace ferry::cuda

@@ -1,0 +1,192 @@
+#include "ops/support/fused.h"
+#include "providers/cuda/kernels.h"
+#include "providers/cuda/operators.h"
+#include "providers/cuda/product.h"
+
+namespace ferry::cuda {
+namespace {
+
+void FillZeros(const Device& device, Tensor& tensor) {
+  CheckDriver(
+      device.Use().MemsetD8Async(reinterpret_cast<DeviceAddress>(tensor.address()), 0, tensor.bytes(), device.stream()),
+      "cuMemsetD8Async");
+}
+
+const std::byte* AddressOf(const Tensor* tensor) { return tensor ? tensor->address() : nullptr; }
+
+// The matrices of a stack, [outer…, rows, columns], one after the other.
+struct Stack {
+  Shape outer;
+  int64_t rows, columns;
+};
+
+Stack StackOf(const Shape& shape) {
+  const size_t rank = shape.rank();
+  return {Shape(shape.dims().first(rank - 2)), shape[rank - 2], shape[rank - 1]};
+}
+
+// Where matrix `index` of the result's stack finds its operand.
+int64_t MatrixAt(const Shape& stack, const Shape& outer, int64_t index) {
+  int64_t at = 0, step = 1;
+  for (size_t i = outer.rank(), j = stack.rank(); i-- > 0; index /= outer[i]) {
+    if (j == 0) break;
+    --j;
+    if (stack[j] != 1) at += index % outer[i] * step;
+    step *= stack[j];
+  }
+  return at;
+}
+
+void RunMatMul(const Device& device, OpContext& context, bool tf32, const Chain&) {
+  const Tensor &a = context.Input(0), &b = context.Input(1);
+  Require(a.rank() >= 1 && b.rank() >= 1, "needs matrices: ", a.shape(), " × ", b.shape());
+  const Shape a_shape = a.rank() == 1 ? Shape{1, a.dim(0)} : a.shape(),
+              b_shape = b.rank() == 1 ? Shape{b.dim(0), 1} : b.shape();
+  const Stack left = StackOf(a_shape), right = StackOf(b_shape);
+  Require(left.columns == right.rows, "inner sizes differ: ", a.shape(), " × ", b.shape());
+  const Shape outer = BroadcastShapes(left.outer, right.outer);
+  Shape shape = outer;
+  if (a.rank() > 1) shape.push_back(left.rows);
+  if (b.rank() > 1) shape.push_back(right.columns);
+  Tensor& d = context.Output(0, a.dtype(), shape);
+  if (left.columns == 0) return FillZeros(device, d);
+  ProductShape product;
+  product.dtype = a.dtype();
+  product.tf32 = tf32;
+  product.rows = left.rows, product.columns = right.columns, product.depth = left.columns;
+  product.a_pitch = left.columns, product.b_pitch = product.d_pitch = right.columns;
+  const int64_t count = outer.ElementCount(), a_size = left.rows * left.columns, b_size = right.rows * right.columns,
+                d_size = left.rows * right.columns;
+  const int64_t a_count = left.outer.ElementCount(), b_count = right.outer.ElementCount();
+  ProductOperands operands{a.address(), b.address(), nullptr, nullptr, d.address()};
+  if (b_count == 1 && a_count == count) {
+    product.rows *= count;
+    return Multiply(device, product, operands);
+  }
+  if ((a_count == count || a_count == 1) && (b_count == count || b_count == 1)) {
+    product.batch = count;
+    product.a_stride = a_count == 1 ? 0 : a_size;
+    product.b_stride = b_count == 1 ? 0 : b_size;
+    product.d_stride = d_size;
+    return Multiply(device, product, operands);
+  }
+  const size_t bytes = static_cast<size_t>(BitWidth(a.dtype())) / 8;
+  for (int64_t i = 0; i < count; ++i) {
+    operands.a = a.address() + static_cast<size_t>(MatrixAt(left.outer, outer, i) * a_size) * bytes;
+    operands.b = b.address() + static_cast<size_t>(MatrixAt(right.outer, outer, i) * b_size) * bytes;
+    operands.d = d.address() + static_cast<size_t>(i * d_size) * bytes;
+    Multiply(device, product, operands);
+  }
+}
+
+// activation(d · scale + c · beta), where there are a scale and a c.
+Chain CompletionOf(DType type, bool has_scale, bool has_c, float beta, const Activation& activation) {
+  Chain chain;
+  Node multiply, add, cast;
+  multiply.op_type = "Mul", add.op_type = "Add", cast.op_type = "Cast";
+  int value = chain.AddInput(type);
+  if (has_scale) value = *chain.AddStep(multiply, std::vector{value, chain.AddInput(type)}, type);
+  if (has_c) {
+    int more = chain.AddInput(type);
+    if (beta != 1) {
+      int factor = chain.AddConstant(Tensor::Scalar(beta));
+      if (type != DType::kFloat) factor = *chain.AddStep(cast, std::vector{factor}, type);
+      more = *chain.AddStep(multiply, std::vector{more, factor}, type);
+    }
+    value = *chain.AddStep(add, std::vector{value, more}, type);
+  }
+  chain.AddOutput(AddActivation(chain, value, activation));
+  return chain;
+}
+
+// In place; `scale` and `c` may be null.
+void Complete(const Device& device, const Chain& completion, Tensor& d, const Tensor* scale, const Tensor* c) {
+  std::vector<const Tensor*> inputs{&d};
+  if (scale) inputs.push_back(scale);
+  if (c) inputs.push_back(c);
+  Tensor* outputs[] = {&d};
+  completion.Run(device, inputs, outputs);
+}
+
+void RunGemm(const Device& device, OpContext& context, bool tf32, const Chain& completion) {
+  const Node& node = context.node();
+  const Tensor &a = context.Input(0), &b = context.Input(1);
+  const Tensor* c = context.OptionalInput(2);
+  const bool a_turned = node.Int("transA", 0) != 0, b_turned = node.Int("transB", 0) != 0;
+  const float alpha = node.Float("alpha", 1), beta = node.Float("beta", 1);
+  Require(a.rank() == 2 && b.rank() == 2, "needs matrices: ", a.shape(), " × ", b.shape());
+  ProductShape product;
+  product.dtype = a.dtype();
+  product.tf32 = tf32;
+  product.rows = a.dim(a_turned), product.depth = a.dim(!a_turned), product.columns = b.dim(!b_turned);
+  Require(product.depth == b.dim(b_turned), "inner sizes differ: ", a.shape(), " × ", b.shape());
+  product.a_transposed = a_turned, product.b_transposed = b_turned;
+  product.a_pitch = a.dim(1), product.b_pitch = b.dim(1), product.d_pitch = product.columns;
+  Tensor& d = context.Output(0, a.dtype(), {product.rows, product.columns});
+  if (c)
+    Require(BroadcastShapes(d.shape(), c->shape()) == d.shape(), "C of shape ", c->shape(), " does not fit ",
+            d.shape());
+  const bool as_bias = c && beta == 1 && c->size() == product.columns && c->shape().back() == product.columns &&
+                       a.dtype() != DType::kDouble && product.depth > 0;
+  product.has_bias = as_bias;
+  if (product.depth == 0)
+    FillZeros(device, d);
+  else
+    Multiply(device, product,
+             {a.address(), b.address(), nullptr, as_bias ? c->address() : nullptr, d.address(), alpha});
+  if (c && !as_bias && beta != 0) Complete(device, completion, d, nullptr, c);
+}
+
+// activation(A · B + bias + residual), or (A · B + bias) · scale + residual.
+void RunFused(const Device& device, OpContext& context, bool tf32, const Chain& completion) {
+  const Node& node = context.node();
+  const Tensor &a = context.Input(0), &b = context.Input(1);
+  const Tensor *bias = context.OptionalInput(2), *residual = context.OptionalInput(3),
+               *scale = context.OptionalInput(4);
+  const bool turned = node.Int("transB", 0) != 0;
+  Require(a.rank() >= 1 && b.rank() == 2 && a.shape().back() == b.dim(turned), "inner sizes differ: ", a.shape(), " × ",
+          b.shape());
+  Shape shape = a.shape();
+  shape.back() = b.dim(!turned);
+  Tensor& d = context.Output(0, a.dtype(), shape);
+  if (residual) Require(residual->size() == d.size(), "a sum of shape ", residual->shape(), " does not fit ", shape);
+  ProductShape product;
+  product.dtype = a.dtype();
+  product.tf32 = tf32;
+  product.depth = a.shape().back(), product.columns = shape.back();
+  product.rows = shape.CountBetween(0, shape.rank() - 1);
+  product.b_transposed = turned;
+  product.a_pitch = product.depth, product.b_pitch = b.dim(1), product.d_pitch = product.columns;
+  product.has_bias = bias != nullptr;
+  product.has_sum = residual && !scale;
+  Activation activation = ActivationOf(node);
+  if (activation.kind == ActivationKind::kRelu && !scale) {
+    product.after = ProductShape::After::kRelu;
+    activation = {};
+  }
+  if (product.depth == 0) Fail(ErrorCode::kUnsupported, "a product over no elements");
+  Multiply(device, product, {a.address(), b.address(), AddressOf(residual), AddressOf(bias), d.address(), 1});
+  Tensor as_d = residual ? residual->Reshaped(shape) : Tensor();
+  if (scale || activation.kind != ActivationKind::kNone)
+    Complete(device, completion, d, scale, scale && residual ? &as_d : nullptr);
+}
+
+}  // namespace
+
+std::optional<ChosenKernel> ChooseProduct(const OperatorRequest& request) {
+  const bool fused = request.IsInternal("FusedMatMul"), gemm = request.Is("Gemm");
+  const DType type = request.TypeOf(0);
+  if ((!fused && !gemm && !request.Is("MatMul")) || !CanMultiply(type) || request.TypeOf(1) != type)
+    return std::nullopt;
+  const Node& node = request.node();
+  const bool tf32 = request.settings.tf32;
+  const auto run = fused ? RunFused : gemm ? RunGemm : RunMatMul;
+  const bool has_scale = fused && request.Has(4);
+  const Chain completion = fused  ? CompletionOf(type, has_scale, has_scale && request.Has(3), 1, ActivationOf(node))
+                           : gemm ? CompletionOf(type, false, request.Has(2), node.Float("beta", 1), {})
+                                  : Chain();
+  return OnDevice(request, "cublasLt",
+                  [=](const Device& device, OpContext& context) { run(device, context, tf32, completion); });
+}
+
+}  // namespace ferry::cuda

@@ -1,0 +1,75 @@
+#include "providers/cuda/pipeline.h"
+
+#include "passes/cancel_transposes.h"
+#include "passes/channels_last.h"
+#include "passes/common_subexpressions.h"
+#include "passes/fold_batch_norm.h"
+#include "passes/fold_constants.h"
+#include "passes/fold_known.h"
+#include "passes/fold_pad.h"
+#include "passes/fold_scaling.h"
+#include "passes/fuse_activation.h"
+#include "passes/fuse_attention.h"
+#include "passes/fuse_conv.h"
+#include "passes/fuse_matmul.h"
+#include "passes/fuse_normalization.h"
+#include "passes/inline_branches.h"
+#include "passes/share_constants.h"
+#include "providers/cuda/fuse_chains.h"
+
+namespace ferry::cuda {
+namespace {
+
+InferOptions Tolerant() {
+  InferOptions options;
+  options.weights_anywhere = true;
+  options.on_error = [](const Node&, const Error&) {};
+  return options;
+}
+
+void Fuse(Graph& graph, GraphFacts& facts) {
+  CancelTransposes(graph, facts);
+  FuseActivation(graph, facts);
+  FuseNormalization(graph, facts);
+  FuseAttention(graph, facts);
+  FoldPad(graph);
+}
+
+void FuseWithWeights(Graph& graph, GraphFacts& facts) {
+  MoveChannelsLast(graph, facts);
+  FuseConv(graph, facts);
+  FuseMatMul(graph, facts);
+}
+
+}  // namespace
+
+// Bodies of If, Loop and Scan run on the host and stay as they are.
+void Rewrite(Graph& graph) {
+  ShareConstants(graph);
+  FoldConstants(graph);
+  ShareCommonSubexpressions(graph);
+  InferOptions options = Tolerant();
+  options.largest_computed = 256;
+  GraphFacts facts = InferGraph(graph, {}, options);
+  Fuse(graph, facts);
+  FoldScaling(graph);  // sums that stand for a bias, which a batch norm may follow
+  FoldBatchNorm(graph);
+  FoldScaling(graph);
+  FuseWithWeights(graph, facts);
+}
+
+std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& inputs, GraphFacts& facts) {
+  auto special = std::make_shared<Graph>(CopyDeep(graph));
+  do {
+    facts = InferGraph(*special, inputs, Tolerant());
+    FoldKnown(*special, facts);
+  } while (InlineBranches(*special, facts));
+  ShareConstants(*special);
+  Fuse(*special, facts);
+  FuseWithWeights(*special, facts);
+  InferNew(*special, facts);
+  if (FuseChains(*special, facts)) InferNew(*special, facts);
+  return special;
+}
+
+}  // namespace ferry::cuda

@@ -1,0 +1,14 @@
+// The rewrites that suit a GPU: the CPU's fusions whose results have kernels on the device, and chains of elementwise
+// operators.
+#pragma once
+
+#include <memory>
+
+#include "ops/infer_graph.h"
+
+namespace ferry::cuda {
+
+void Rewrite(Graph& graph);
+std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& inputs, GraphFacts& facts);
+
+}  // namespace ferry::cuda

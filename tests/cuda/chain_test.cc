@@ -112,6 +112,8 @@ std::vector<OneOperator> Operators() {
     for (const char* op : {"Equal", "Greater", "Less"})
       all.push_back({testing::OneNode(op, 2), {type, type}, DType::kBool});
     one("BitwiseNot", type, type);
+    for (const char* way : {"LEFT", "RIGHT"})
+      all.push_back({testing::OneNode("BitShift", 2, {Attribute("direction", std::string(way))}), {type, type}, type});
     one("Cast", type, DType::kFloat, {Attribute("to", int64_t{1})});
   }
   for (const char* op : {"And", "Or", "Xor", "Equal"})

@@ -152,6 +152,25 @@ TEST_F(CudaSession, AnswersAsTheCpu) {
   }
 }
 
+TEST_F(CudaSession, ConvolvesInEveryWay) {
+  struct Way {
+    int64_t groups, kernel, pad;
+  };
+  for (const Way& way : {Way{1, 1, 0}, Way{2, 1, 0}, Way{2, 3, 1}, Way{8, 3, 1}, Way{1, 5, 2}}) {
+    Tensor filter = RandomTensor(DType::kFloat, {8, 8 / way.groups, way.kernel, way.kernel}, 1);
+    const std::vector<int64_t> pads(4, way.pad);
+    Model model = testing::MakeModel(
+        {testing::MakeInfo("x", DType::kFloat, {Dim(2), Dim(8), Dim(10), Dim(10)})},
+        {MakeNode("Conv", {"x", "w"}, {"c"}, {Attribute("pads", pads), Attribute("group", way.groups)}),
+         MakeNode("Add", {"c", "x"}, {"s"}), MakeNode("Sigmoid", {"s"}, {"y"})},
+        {testing::MakeInfo("y")}, {MakeStored("w", filter)});
+    Tensor x = RandomTensor(DType::kFloat, {2, 8, 10, 10}, 2);
+    Tensor expected = RunOn(*Session::FromModel(model, {.threads = 1}), x);
+    Tensor actual = RunOn(*Session::FromModel(model, {.threads = 1, .provider = "cuda,cpu"}), x);
+    ExpectClose(actual, expected, Cat("groups ", way.groups, ", kernel ", way.kernel), 1e-5);
+  }
+}
+
 TEST_F(CudaSession, ThreadsGetTheAnswersOfOne) {
   auto session = Open("cuda,cpu");
   std::vector<Tensor> inputs, expected;

@@ -128,6 +128,9 @@ std::optional<int> Chain::AddStep(const Node& node, std::span<const int> argumen
   while (!named.empty() && named.back().name.empty()) named.pop_back();
   std::string text = ElementExpression(node, named, type);
   if (text.empty()) return std::nullopt;
+  // As if every operator wrote its result: a chain gives the bits of its operators one by one.
+  if (type == DType::kFloat16 || type == DType::kBFloat16)
+    text = Cat("Load(Stored<", TypeName(type), ">::From(", text, "))");
   return Add({type, std::move(text)});
 }
 

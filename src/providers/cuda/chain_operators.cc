@@ -176,9 +176,10 @@ std::string Special(const Node& node, std::span<const ChainArgument> arguments, 
     return Cat("isinf(", arguments[0].name, ") && (", arguments[0].name, " > 0 ? ", above, " : ", below, ")");
   }
   if (op == "BitShift" && KindOf(arguments[0].type) == kIntegers && SameTypes(arguments)) {
-    const char* way = node.String("direction", "") == "LEFT" ? " << " : " >> ";
-    return Cat(arguments[1].name, " >= ", BitWidth(type), " ? ", TypeName(type), "(0) : ", TypeName(type), "(",
-               arguments[0].name, way, arguments[1].name, ")");
+    const bool left = node.String("direction", "") == "LEFT";
+    const std::string &x = arguments[0].name, &by = arguments[1].name;
+    const std::string gone = left ? "0" : Cat(x, " < 0 ? -1 : 0");
+    return Cat(TypeName(type), "(", by, " >= ", BitWidth(type), " ? ", gone, " : ", x, left ? " << " : " >> ", by, ")");
   }
   return {};
 }

@@ -56,6 +56,8 @@ ConvolutionShape ShapeOf(const ImageConvPlan& plan, DType type, bool tf32) {
   return shape;
 }
 
+bool IsPointwise(const ImageConvPlan& plan) { return plan.conv.is_pointwise() && plan.conv.groups == 1; }
+
 struct ImageConvolution {
   Tensor filter;  // on the device, turned
   Shape weights;
@@ -80,7 +82,7 @@ struct ImageConvolution {
     Activation activation = ActivationOf(node);
     const bool relu = activation.kind == ActivationKind::kRelu;
     ConvolutionOperands operands{x.address(), filter.address(), AddressOf(bias), AddressOf(residual), y.address()};
-    if (depthwise || plan.conv.is_pointwise()) {
+    if (depthwise || IsPointwise(plan)) {
       shape.has_bias = bias != nullptr;
       shape.has_sum = residual != nullptr;
       if (depthwise)
@@ -171,8 +173,11 @@ std::optional<ChosenKernel> ChooseConvolution(const OperatorRequest& request) {
         *request.request.weights.Get<Tensor>(*w, depthwise ? "depthwise filter in cuda" : "filter in cuda",
                                              [&] { return TurnedFilter(*request.settings.device, *w, depthwise); });
   return OnDevice(
-      request, "cudnn", [=](const Device& device, OpContext& context) { convolution.Run(device, context); },
-      InputBit(1), InputBit(1));
+      request,
+      depthwise           ? "depthwise"
+      : IsPointwise(plan) ? "cublasLt"
+                          : "cudnn",
+      [=](const Device& device, OpContext& context) { convolution.Run(device, context); }, InputBit(1), InputBit(1));
 }
 
 std::optional<ChosenKernel> ChoosePool(const OperatorRequest& request, bool is_max, bool channels_last) {

@@ -32,11 +32,6 @@ const Limits& RunScope::CurrentLimits() {
   return current_ ? current_->limits_ : usual;
 }
 
-const std::shared_ptr<MemoryAccount>& RunScope::CurrentAccount() {
-  static const std::shared_ptr<MemoryAccount> none;
-  return current_ && Uncounted::depth_ == 0 ? current_->account_ : none;
-}
-
 void RunScope::Check() const {
   if (cancelled_ && cancelled_->load(std::memory_order_relaxed)) Fail(ErrorCode::kCancelled, what_, " was cancelled");
   if (limits_.time.count() > 0 && Clock::now() >= deadline_) FailDeadline();

@@ -14,6 +14,19 @@ namespace ferry {
 
 class MemoryAccount;
 
+// What the calling thread allocates meanwhile stays longer than the run and is not counted: weights, scratch memory.
+class Uncounted {
+ public:
+  Uncounted() { ++depth_; }
+  ~Uncounted() { --depth_; }
+  Uncounted(const Uncounted&) = delete;
+  Uncounted& operator=(const Uncounted&) = delete;
+
+ private:
+  friend class RunScope;
+  static constinit thread_local int depth_;
+};
+
 class RunScope {
  public:
   using Clock = std::chrono::steady_clock;
@@ -31,8 +44,10 @@ class RunScope {
   static RunScope* Current() { return current_; }
   // Limits of the innermost scope; the usual ones where there is none.
   static const Limits& CurrentLimits();
-  // Null: nobody counts.
-  static const std::shared_ptr<MemoryAccount>& CurrentAccount();
+  // Whether what this thread allocates is charged to an account.
+  static bool IsCounted() { return current_ && current_->account_ && Uncounted::depth_ == 0; }
+  // Null: it is not.
+  static std::shared_ptr<MemoryAccount> CurrentAccount() { return IsCounted() ? current_->account_ : nullptr; }
 
   const Limits& limits() const { return limits_; }
   const std::shared_ptr<MemoryAccount>& account() const { return account_; }
@@ -55,19 +70,6 @@ class RunScope {
   Clock::time_point deadline_;
   std::shared_ptr<MemoryAccount> account_;
   std::atomic<int64_t> iterations_{0};
-};
-
-// What the calling thread allocates meanwhile stays longer than the run and is not counted: weights, scratch memory.
-class Uncounted {
- public:
-  Uncounted() { ++depth_; }
-  ~Uncounted() { --depth_; }
-  Uncounted(const Uncounted&) = delete;
-  Uncounted& operator=(const Uncounted&) = delete;
-
- private:
-  friend class RunScope;
-  static constinit thread_local int depth_;
 };
 
 // Puts a thread of a team into the scope of whoever started its loop.

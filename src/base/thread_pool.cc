@@ -157,7 +157,9 @@ class Loop {
   Stretch stretches_[kMostPieces];
 };
 
-void RunAlone(const Cuts& cuts, FunctionRef<void(int64_t, int64_t)> body) {
+// Apart from its callers, which mostly do without cuts.
+[[gnu::noinline]] void RunAlone(int64_t count, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
+  const Cuts cuts(count, grain);
   for (int64_t i = 0; i < cuts.pieces(); ++i) {
     CheckRun();
     body(cuts.Begin(i), cuts.Begin(i + 1));
@@ -319,16 +321,15 @@ void ThreadPool::ParallelFor(int64_t count, int64_t grain, FunctionRef<void(int6
     Loop loop(body, cuts, team_->size);
     if (team_->Current().Run(loop)) return loop.Rethrow();
   }
-  RunAlone(cuts, body);
+  RunAlone(count, grain, body);
 }
 
 void RunPieces(int64_t count, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
   if (count <= 0) return;
   const RunScope* const scope = RunScope::Current();
-  if (scope && scope->may_stop())
-    RunAlone(Cuts(count, grain), body);
-  else
-    body(0, count);
+  if (!scope || !scope->may_stop()) [[likely]]
+    return body(0, count);
+  RunAlone(count, grain, body);
 }
 
 }  // namespace ferry

@@ -68,7 +68,10 @@ LoadedModel::LoadedModel(Model model, const SessionOptions& options)
   }
 }
 
-LoadedModel::~LoadedModel() { weights_.Save(); }
+LoadedModel::~LoadedModel() {
+  const InScope no_run(nullptr);  // which could end in here
+  weights_.Save();
+}
 
 bool LoadedModel::FastGraphMakes(const std::vector<std::string>& results) const {
   if (!fast_graph_) return false;

@@ -213,7 +213,7 @@ void Program::RunStep(size_t index, Frame& frame, const RunServices& services, c
   try {
     CheckRun();
     runner.kernel->Run(context);
-    SettleText(frame.outputs[index]);
+    if (RunScope::IsCounted()) SettleText(frame.outputs[index]);
   } catch (const Error& error) {
     FailAtNode(error, *step.node, frame.inputs[index]);
   } catch (const std::bad_alloc&) {

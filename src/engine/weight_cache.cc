@@ -79,8 +79,7 @@ WeightCache::DeferredTensor WeightCache::GetDeferred(const Tensor& weight, const
   return {*this, std::move(job)};
 }
 
-void WeightCache::PackDeferred(ThreadPool* pool) {
-  if (!is_deferring_.load(std::memory_order_relaxed)) return;
+void WeightCache::EndDeferring(ThreadPool* pool) {
   std::vector<std::shared_ptr<PackingJob>> jobs;
   {
     std::lock_guard lock(mutex_);
@@ -121,8 +120,8 @@ void WeightCache::Pack(PackingJob& job) {
   Tensor tensor = file_ ? file_->Find(file_key, job.dtype, job.count) : Tensor();
   const bool is_new = !tensor.defined();
   if (is_new) {
-    std::byte* room = pages_->Allocate(StorageBytes(job.dtype, job.count));
-    tensor = Tensor::Borrow(job.dtype, {job.count}, room, pages_);
+    if (!job.room) job.room = pages_->Allocate(StorageBytes(job.dtype, job.count));
+    tensor = Tensor::Borrow(job.dtype, {job.count}, job.room, pages_);
     job.fill(tensor);
   }
   DropPages(job.weight.raw(), job.weight.bytes());  // those of the model's file: what is packed takes their place
@@ -161,7 +160,8 @@ std::vector<WeightFile::Part> WeightCache::Parts(const TensorsByKey& tensors) co
 void WeightCache::WriteFile(const TensorsByKey& tensors) const {
   try {
     WeightFile::Write(path_, about_, Parts(tensors));
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kCancelled || error.code() == ErrorCode::kDeadline) throw;
     // The folder was there when the session was opened; a full disk or a lost right costs time, not the answer.
   }
 }
@@ -184,7 +184,14 @@ void WeightCache::Save() {
     has_unsaved_ = false;
     const TensorsByKey tensors = by_file_key_;
     lock.unlock();
-    WriteFile(tensors);
+    try {
+      WriteFile(tensors);
+    } catch (const Error&) {
+      lock.lock();
+      has_unsaved_ = true;
+      is_saving_ = false;
+      throw;
+    }
     lock.lock();
   }
   is_saving_ = false;

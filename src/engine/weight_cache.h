@@ -68,7 +68,9 @@ class WeightCache {
   // Before the first job, where there is no file.
   void DeferPacking() { is_deferring_ = true; }
   // Ends that: what was done without so far is made by all threads of the pool (null: by this one).
-  void PackDeferred(ThreadPool* pool);
+  void PackDeferred(ThreadPool* pool) {
+    if (is_deferring_.load(std::memory_order_relaxed)) EndDeferring(pool);
+  }
 
   // Collects the jobs that the calling thread asks for, to be run by all threads of a pool together. Other threads may
   // have batches of their own meanwhile.
@@ -109,6 +111,7 @@ class WeightCache {
     DType dtype;
     int64_t count;
     Fill fill;
+    std::byte* room = nullptr;  // for the elements; kept when a run ends while it fills it
     const std::shared_ptr<Tensor> packed = std::make_shared<Tensor>();
     MakeOnce once;
     std::atomic<bool> was_asked_for = false;
@@ -118,6 +121,7 @@ class WeightCache {
   std::shared_ptr<Object> ObjectFor(const Tensor& weight, const std::string& form);
   std::shared_ptr<PackingJob> JobFor(const Tensor& weight, const std::string& form, DType dtype, int64_t count,
                                      Fill fill);
+  void EndDeferring(ThreadPool* pool);
   void RunOrCollect(const std::shared_ptr<PackingJob>& job);
   void Run(PackingJob& job);
   void RunAll(std::vector<std::shared_ptr<PackingJob>> jobs, ThreadPool* pool);

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/atomic_file.h"
+#include "base/check_run.h"
 #include "base/error.h"
 #include "base/pages.h"
 #include "base/process.h"
@@ -80,6 +81,7 @@ class PieceWriter {
     }
   }
   void Flush() {
+    CheckRun();
     file_.Write(piece_);
     piece_.clear();
   }

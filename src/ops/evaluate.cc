@@ -27,7 +27,6 @@ class EvaluatedSubgraph final : public Subgraph {
 }  // namespace
 
 void SettleText(std::span<Value* const> outputs) {
-  if (!RunScope::CurrentAccount()) return;
   for (Value* output : outputs)
     if (output && output->is_tensor() && output->tensor().dtype() == DType::kString)
       output->tensor().buffer()->SettleText();
@@ -63,7 +62,7 @@ std::vector<Value> EvaluateNode(const Node& node, std::span<const Value* const> 
   try {
     context.CheckCancelled();
     op->compute(context);
-    SettleText(outputs);
+    if (RunScope::IsCounted()) SettleText(outputs);
   } catch (Error& error) {
     throw Error(error.code(), Cat(Describe(node), ": ", error.message(), " [inputs: ", DescribeInputs(inputs), "]"));
   }

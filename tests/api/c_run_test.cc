@@ -269,7 +269,7 @@ TEST_F(CRun, HasLimits) {
   }
 }
 
-TEST(CSession, LimitsAndRuntimeAreOptions) {
+TEST(CLimits, LimitsAndRuntimeAreOptions) {
   ferry_runtime* runtime = nullptr;
   EXPECT_GOOD(ferry_runtime_create(2, &runtime));
   ferry_options* options = nullptr;
@@ -292,7 +292,7 @@ TEST(CSession, LimitsAndRuntimeAreOptions) {
   ferry_options_free(options);
 }
 
-TEST(CppSession, LimitsAndRuntimeAreOptions) {
+TEST(CppLimits, LimitsAndRuntimeAreOptions) {
   ferry::Runtime runtime(2);
   ferry::Session session(kSimpleNet, {.max_bytes = 1 << 20, .runtime = &runtime});
   EXPECT_EQ(session.threads(), 2);

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/run_scope.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/zip_bytes.h"
 
@@ -127,6 +128,23 @@ TEST(Zip, RefusesBombs) {
   EXPECT_THAT(ErrorOf(file, {.inflated_entry = 999'999}), HasSubstr("more than the limit"));
   EXPECT_THAT(ErrorOf(file, {.inflated_archive = 1'999'999}), HasSubstr("more than the limit"));
   EXPECT_EQ(ErrorOf(file), "");
+  Limits limits;
+  limits.inflated_bytes = 1'999'999;
+  RunScope scope("reading", limits);
+  EXPECT_THAT(ErrorOf(file), HasSubstr("--max-inflated"));
+}
+
+// The sizes that all entries state are added up before the first of them is unfolded.
+TEST(Zip, RefusesManySmallBombsAtOnce) {
+  std::vector<ZipPart> parts(5, {"", std::string(1000, '\0'), true});
+  for (size_t i = 0; i < parts.size(); ++i) parts[i].name = std::to_string(i);
+  auto archive = ZipArchive::Open(Share(MakeZip(parts)), {.inflated_archive = 4999});
+  try {
+    archive->Read("0");
+    ADD_FAILURE() << "it was unfolded";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("would unfold to 5000 bytes, more than the limit of 4999"));
+  }
 }
 
 TEST(Zip, RefusesEncryptedEntries) {

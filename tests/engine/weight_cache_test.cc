@@ -1,9 +1,12 @@
-// What is made out of weights: once, by one thread or by a team of them.
+// What is made out of weights: once, by one thread or by all of a pool.
 #include "engine/weight_cache.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <thread>
+
+#include "tests/support/event.h"
 
 namespace ferry {
 namespace {
@@ -46,7 +49,7 @@ TEST(WeightCache, MakesATensorOnce) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST(WeightCache, TeamMakesWhatWasAskedFor) {
+TEST(WeightCache, BatchMakesWhatWasAskedFor) {
   for (int threads : {1, 3}) {
     WeightCache cache;
     ThreadPool pool(threads);
@@ -54,35 +57,66 @@ TEST(WeightCache, TeamMakesWhatWasAskedFor) {
     Doubler doubler{calls};
     std::vector<Tensor> weights;
     std::vector<std::shared_ptr<const Tensor>> made;
-    WeightCache::PackingBatch team(cache);
+    WeightCache::PackingBatch batch(cache);
     for (int i = 0; i < 100; ++i) {
       weights.push_back(Weight(static_cast<float>(i)));
       for (int twice = 0; twice < 2; ++twice)
         made.push_back(cache.GetTensor(weights.back(), "double", DType::kFloat, 1000, doubler.Of(weights.back())));
     }
     EXPECT_EQ(calls, 0);
-    team.Finish(threads > 1 ? &pool : nullptr);
+    batch.Finish(threads > 1 ? &pool : nullptr);
     EXPECT_EQ(calls, 100);
     for (size_t i = 0; i < made.size(); ++i) EXPECT_TRUE(IsDouble(*made[i], weights[i / 2]));
   }
 }
 
 // A run that meets a new shape asks while another thread makes a program.
-TEST(WeightCache, OthersDoNotWaitForATeam) {
+TEST(WeightCache, OthersDoNotWaitForABatch) {
   WeightCache cache;
   std::atomic<int> calls{0};
   Doubler doubler{calls};
   Tensor weight = Weight(1);
-  WeightCache::PackingBatch team(cache);
+  WeightCache::PackingBatch batch(cache);
   auto promised = cache.GetTensor(weight, "double", DType::kFloat, 1000, doubler.Of(weight));
   EXPECT_FALSE(promised->defined());
   std::thread([&] {
     auto made = cache.GetTensor(weight, "double", DType::kFloat, 1000, doubler.Of(weight));
     EXPECT_TRUE(IsDouble(*made, weight));
   }).join();
-  team.Finish(nullptr);
+  batch.Finish(nullptr);
   EXPECT_TRUE(IsDouble(*promised, weight));
   EXPECT_EQ(calls, 1);
+}
+
+// Two programs are built side by side, and have weights in common.
+TEST(WeightCache, ThreadsCollectBatchesOfTheirOwn) {
+  WeightCache cache;
+  std::atomic<int> calls{0};
+  Doubler doubler{calls};
+  const Tensor shared = Weight(1), mine = Weight(2), theirs = Weight(3);
+  auto get = [&](const Tensor& weight) {
+    return cache.GetTensor(weight, "double", DType::kFloat, 1000, doubler.Of(weight));
+  };
+  testing::Event collected, finished;
+  std::thread other([&] {
+    WeightCache::PackingBatch batch(cache);
+    auto a = get(shared), b = get(theirs);
+    EXPECT_FALSE(a->defined() || b->defined());
+    collected.Set();
+    finished.Wait();
+    EXPECT_TRUE(IsDouble(*a, shared)) << "somebody else needed it first";
+    batch.Finish(nullptr);
+    EXPECT_TRUE(IsDouble(*b, theirs));
+  });
+  collected.Wait();
+  WeightCache::PackingBatch batch(cache);
+  auto a = get(shared), b = get(mine);
+  batch.Finish(nullptr);
+  EXPECT_TRUE(IsDouble(*a, shared) && IsDouble(*b, mine));
+  EXPECT_EQ(calls, 2);
+  finished.Set();
+  other.join();
+  EXPECT_EQ(calls, 3);
 }
 
 TEST(WeightCache, MakesLaterWhatIsNeededAgain) {
@@ -122,9 +156,9 @@ TEST(WeightCache, TriesAgainAfterAFailure) {
     std::fill_n(made.MutableData<float>(), made.size(), 2.0f);
   };
   {
-    WeightCache::PackingBatch team(cache);
+    WeightCache::PackingBatch batch(cache);
     cache.GetTensor(weight, "twos", DType::kFloat, 3, fill);
-    EXPECT_THROW(team.Finish(nullptr), Error);
+    EXPECT_THROW(batch.Finish(nullptr), Error);
   }
   EXPECT_THROW(cache.GetTensor(weight, "twos", DType::kFloat, 3, fill), Error);
   fails = false;

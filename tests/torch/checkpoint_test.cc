@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/zip.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/zip_bytes.h"
 #include "torch/state_dict.h"
 
 namespace ferry::torch {
@@ -50,6 +51,21 @@ TEST_F(CheckpointTest, FindsTheWeights) {
   weights = ReadStateDict(path_);
   ASSERT_EQ(weights.size(), 1u);
   EXPECT_EQ(weights[0].second.shape(), Shape{2});
+}
+
+// The pickle says how many elements a storage has: more is not unfolded.
+TEST_F(CheckpointTest, RefusesAStorageThatUnfoldsToMoreThanItHas) {
+  const std::string pickle = "\x80\2}X\1\0\0\0w"s + PickledTensor(3) + "s."s;
+  for (size_t bytes : {12, 1000}) {
+    auto file = std::make_shared<std::string>(
+        ferry::testing::MakeZip({{"archive/data.pkl", pickle}, {"archive/data/0", std::string(bytes, '\0'), true}}));
+    try {
+      ReadStateDict(SharedBytes{{reinterpret_cast<const std::byte*>(file->data()), file->size()}, file});
+      EXPECT_EQ(bytes, 12u) << "it was unfolded";
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("would unfold to 1000 bytes"), std::string::npos) << error.message();
+    }
+  }
 }
 
 TEST_F(CheckpointTest, RefusesOtherPickles) {

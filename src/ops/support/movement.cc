@@ -246,7 +246,7 @@ void CopyStrided(const OpContext& context, const Tensor& from, int64_t from_offs
                 to_offset + axes[0].size * rest.to_stride, {rest});
   }
   if (to.dtype() == DType::kString) {
-    if (RunScope::CurrentAccount()) ChargeText(to, TextOf(from.Data<std::string>() + from_offset, axes));
+    if (RunScope::IsCounted()) ChargeText(to, TextOf(from.Data<std::string>() + from_offset, axes));
     Plane plane = TakePlane(axes);
     CopyAxes<Strings>(context, from.Data<std::string>() + from_offset, to.MutableData<std::string>() + to_offset, axes,
                       plane);
@@ -265,7 +265,7 @@ void CopyRun(const Tensor& from, int64_t from_offset, Tensor& to, int64_t to_off
   if (count == 0) return;
   if (to.dtype() == DType::kString) {
     const std::string* source = from.Data<std::string>() + from_offset;
-    if (RunScope::CurrentAccount()) ChargeText(to, TextOf(source, std::array{CopyAxis{count, 1, 1}}));
+    if (RunScope::IsCounted()) ChargeText(to, TextOf(source, std::array{CopyAxis{count, 1, 1}}));
     return Strings::Run(to.MutableData<std::string>() + to_offset, source, count);
   }
   size_t width = WidthOf(to);

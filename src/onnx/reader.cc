@@ -27,7 +27,7 @@ int64_t FindIrVersion(Source& source, std::string_view bytes) {
   return version;
 }
 
-void ReadModelField(Source& source, Fields& fields, Model& model) {
+void ReadModelField(Fields& fields, Model& model) {
   switch (fields.tag()) {
     case kIrVersion: model.ir_version = fields.Int(); break;
     case kProducerName: model.producer_name = fields.Text(); break;
@@ -60,7 +60,7 @@ Model ReadModelProto(Source& source, std::string_view bytes) {
   source.ir_version = FindIrVersion(source, bytes);
   Model model;
   Fields fields(source, bytes);
-  while (fields.Next()) ReadModelField(source, fields, model);
+  while (fields.Next()) ReadModelField(fields, model);
   SortFields(model.unknown);
   if (SaysNothing(model)) source.Malformed(bytes.data(), "a protobuf message, but none of its fields is a model's");
   return model;

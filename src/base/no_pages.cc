@@ -1,5 +1,5 @@
 // Where memory is not made of pages, as in WebAssembly: there is nothing to ask for.
-#include "base/pages.h"
+#include "base/page_advice.h"
 
 namespace ferry {
 

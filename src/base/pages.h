@@ -6,14 +6,9 @@
 #include <mutex>
 #include <vector>
 
-namespace ferry {
+#include "base/page_advice.h"
 
-// Asks for all pages of memory that will be written from end to end: much less than a fault for each.
-void TakePages(void* data, size_t bytes);
-// Asks for all pages of a mapped file that will be read soon.
-void WillRead(const void* data, size_t bytes);
-// Asks for a mapped file to be read from the disk into large pages, where the system has such for files.
-void InLargePages(const void* data, size_t bytes);
+namespace ferry {
 
 // Memory for many things that go together at the end. They lie side by side in large pages, which usually cost the
 // system a fifth of what as many small ones do. Not everywhere: a virtual machine may have given its free ones back to

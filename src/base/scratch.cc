@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include "base/pages.h"
+#include "base/page_advice.h"
 
 namespace ferry {
 namespace {

@@ -28,6 +28,7 @@ void ComposeImageScaler(Composer& c) {
   Term x = c.In(0);
   std::vector<float> bias = c.node().Floats("bias");
   Require(x.rank() == 4, "the input must have 4 axes, has ", x.rank());
+  if (bias.empty()) return c.Out(0, Times(c, x, c.node().Float("scale", 1)));
   auto channels = static_cast<int64_t>(bias.size());
   if (x.shape()[1].known())
     Require(*x.shape()[1].value == channels, "bias has ", channels, " numbers for ", *x.shape()[1].value, " channels");

@@ -313,8 +313,10 @@ class RunOptions:
         self._native.max_iterations = count and _limit("max_iterations", count)
 
     def add_run_config_entry(self, key: str, value: str) -> None:
-        """Remembered, without effect: these settings are onnxruntime's own, except Ferry's: "ferry.time_limit",
-        "ferry.max_bytes" and "ferry.max_iterations" are the attributes of these names."""
+        """Remembered, without effect: these settings are onnxruntime's own, except Ferry's.
+
+        "ferry.time_limit", "ferry.max_bytes" and "ferry.max_iterations" are the attributes of these names.
+        """
         if key in ("ferry.time_limit", "ferry.max_bytes", "ferry.max_iterations"):
             setattr(self, key[6:], _limit(key[6:], value))
         elif key.startswith("ferry."):

@@ -29,21 +29,27 @@ class GateProvider final : public Provider {
   explicit GateProvider(int64_t stops_at = -1) : stops_at_(stops_at) {}
 
   std::string_view name() const override { return "gate"; }
-  std::unique_ptr<Kernel> MakeKernel(const KernelRequest& request) const override {
-    if (request.node.op_type != "Neg") return nullptr;
-    ++programs;
-    const std::optional<SymbolicShape>& shape = request.inputs[0]->type.shape;
-    if (shape && (*shape)[0].known() && *(*shape)[0].value == stops_at_) {
-      stopped.Set();
-      go_on.Wait();
-    }
-    return nullptr;
-  }
+  std::string Fingerprint(const ProviderOptions&) const override { return {}; }
+  std::unique_ptr<const Compiler> Open(const ProviderOptions&) const override { return std::make_unique<Gate>(*this); }
 
   mutable std::atomic<int> programs{0};
   mutable Event stopped, go_on;
 
  private:
+  struct Gate final : Compiler {
+    explicit Gate(const GateProvider& owner) : owner(owner) {}
+    std::optional<ChosenKernel> Choose(const KernelRequest& request) const override {
+      if (request.node.op_type != "Neg") return std::nullopt;
+      ++owner.programs;
+      const std::optional<SymbolicShape>& shape = request.inputs[0]->type.shape;
+      if (shape && (*shape)[0].known() && *(*shape)[0].value == owner.stops_at_) {
+        owner.stopped.Set();
+        owner.go_on.Wait();
+      }
+      return std::nullopt;
+    }
+    const GateProvider& owner;
+  };
   const int64_t stops_at_;
 };
 
@@ -160,7 +166,7 @@ TEST(SessionsUnderLoad, TwoModelsAreLoadedSideBySide) {
     ++loads;
     loading.Set();
     go_on.Wait();
-    return {std::make_shared<LoadedModel>(NegModel(), SessionOptions{}, CpuProvider()), {}};
+    return {std::make_shared<LoadedModel>(NegModel(), SessionOptions{}), {}};
   };
   std::shared_ptr<LoadedModel> first, second;
   std::thread slow([&] { first = store.Get("a large model", load); });
@@ -184,7 +190,7 @@ TEST(SessionsUnderLoad, ALoadThatFailsLeavesNothingBehind) {
   bool fails = true;
   auto load = [&]() -> ModelStore::Loaded {
     if (fails) Fail(ErrorCode::kInvalidModel, "broken");
-    return {std::make_shared<LoadedModel>(NegModel(), SessionOptions{}, CpuProvider()), {}};
+    return {std::make_shared<LoadedModel>(NegModel(), SessionOptions{}), {}};
   };
   EXPECT_THROW(store.Get("key", load), Error);
   fails = false;

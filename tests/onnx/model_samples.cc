@@ -150,7 +150,8 @@ void FillGraph(Graph& graph) {
   sparse.unknown = kUnknownField;
   graph.sparse_initializers.push_back(sparse);
   graph.inputs.push_back(SampleInput());
-  Type opaque{.kind = Type::Kind::kOpaque};
+  Type opaque;
+  opaque.kind = Type::Kind::kOpaque;
   opaque.opaque_domain = "d";
   opaque.opaque_name = "n";
   graph.inputs.push_back({"opaque", opaque, {}, {}, {}});

@@ -32,7 +32,6 @@ void InferNGramRepeatBlock(InferContext& context) { context.SetOutput(0, context
 
 }  // namespace
 
-FERRY_OPERATOR_IN(microsoft, NGramRepeatBlock,
-                  {.compute = ComputeNGramRepeatBlock, .infer = InferNGramRepeatBlock, .in_place = kInput1});
+FERRY_OPERATOR_IN(microsoft, NGramRepeatBlock, {.compute = ComputeNGramRepeatBlock, .infer = InferNGramRepeatBlock});
 
 }  // namespace ferry

@@ -88,7 +88,11 @@ Archive::Archive(std::shared_ptr<ZipArchive> zip) : zip_(std::move(zip)) {
 }
 
 std::shared_ptr<Archive> Archive::Open(SharedBytes bytes) {
-  return std::shared_ptr<Archive>(new Archive(ZipArchive::Open(std::move(bytes))));
+  // PyTorch stores, and elements of weights hardly compress: what unfolds much further than this is no archive of its.
+  constexpr uint64_t kAlways = uint64_t{1} << 26, kTimes = 32;
+  ZipLimits limits;
+  limits.inflated_archive = std::min(limits.inflated_archive, kAlways + kTimes * bytes.bytes.size());
+  return std::shared_ptr<Archive>(new Archive(ZipArchive::Open(std::move(bytes), limits)));
 }
 
 std::shared_ptr<Archive> Archive::Open(const std::string& path) {

@@ -24,7 +24,8 @@ class ProgramExport {
         builder_(options.opset),
         dynamic_(options.dynamic),
         shapes_(OpenInputs()),
-        lowerer_(builder_, {.training = options.training, .opened = dynamic_.opened()}) {
+        lowerer_(builder_,
+                 {.training = options.training, .is_python = options.is_python, .opened = dynamic_.opened()}) {
     builder_.folds_weights = options.fold;
     lowerer_.keep_trace = options.keep_trace;
   }
@@ -39,6 +40,7 @@ class ProgramExport {
     std::vector<Arg> outputs = lowerer_.LowerGraph(program_.graph, inputs);
     exported_.model.graph = FinishGraph(builder_, NamedOutputs(outputs));
     dynamic_.Prove(exported_.model.graph);
+    WarnOfRandomNumbers(exported_.model.graph, exported_.warnings);
     FillModel();
     dynamic_.Rename(exported_.model);
     return std::move(exported_);
@@ -80,10 +82,12 @@ class ProgramExport {
       if (example.empty()) example = input.record()->name;
     }
     if (example.empty()) return;
-    exported_.warnings.push_back(Cat(
-        "every input has a fixed first dimension: the batch size is the one at capture. To keep it open, capture "
-        "with torch.export.export(model, args, dynamic_shapes={'",
-        Printable(example), "': {0: torch.export.Dim('batch')}}), or try --dynamic ", Printable(example), ":0=batch"));
+    exported_.warnings.push_back(
+        Cat("every input has a fixed first dimension: the batch size is the one at capture. To keep it open, capture "
+            "with torch.export.export(model, args, dynamic_shapes={'",
+            Printable(example), "': {0: torch.export.Dim('batch')}}), or try ",
+            options_.is_python ? Cat("dynamic_axes={'", Printable(example), "': {0: 'batch'}}")
+                               : Cat("--dynamic ", Printable(example), ":0=batch")));
   }
 
   Arg BindInput(const InputSpec& spec) {
@@ -220,9 +224,37 @@ Exported ExportProgram(const ExportedProgram& program, const ExportOptions& opti
   return ProgramExport(program, options).Run();
 }
 
+namespace {
+
+constexpr const char* kSaveTheProgram =
+    "\nSave the program in Python: torch.export.save(torch.export.export(model.eval(), (x,)), 'model.pt2'), or "
+    "torch.jit.script(model.eval()).save('model.pt')";
+
+// What torch.save wrote: the most common thing to be tried instead of a program.
+[[noreturn]] void ExplainCheckpoint(Archive& archive) {
+  if (!archive.Has("data.pkl")) Fail(ErrorCode::kUnsupported, "the archive holds no program", kSaveTheProgram);
+  bool is_module = false;
+  try {
+    archive.ReadPickle("data.pkl");
+  } catch (const Error& error) {
+    bool is_quantised = error.message().find("quantised") != std::string::npos;
+    if (error.code() != ErrorCode::kUnsupported || is_quantised) throw;
+    is_module = true;
+  }
+  if (is_module)
+    Fail(ErrorCode::kUnsupported,
+         "this is a pickled module (torch.save(model)): it names Python classes, whose code is "
+         "not in the file",
+         kSaveTheProgram);
+  Fail(ErrorCode::kUnsupported, "these are weights without a program (torch.save(model.state_dict()))",
+       kSaveTheProgram);
+}
+
+}  // namespace
+
 Exported ExportArchive(Archive& archive, const ExportOptions& options) {
   if (script::HoldsScript(archive)) return ExportScript(archive, options);
-  if (!HoldsExportedProgram(archive)) Fail(ErrorCode::kUnsupported, "the archive holds no program");
+  if (!HoldsExportedProgram(archive)) ExplainCheckpoint(archive);
   return ExportProgram(ReadPt2(archive), options);
 }
 

@@ -31,6 +31,7 @@ struct ExportOptions {
   bool fold = true;         // compute at export what depends on weights only
   bool keep_trace = false;  // say in each node's metadata where in the Python source it came from
   LowerOptions::Training training = LowerOptions::Training::kRefuse;
+  bool is_python = false;              // whoever asks does so in Python: messages speak of arguments, not of options
   std::vector<InputType> input_types;  // for TorchScript
   std::vector<Samples> samples;        // recordings to take types from that input_types does not have
 };

@@ -6,6 +6,7 @@
 #include "base/version.h"
 #include "onnx/ir_version.h"
 #include "onnx/schema.h"
+#include "ops/operator.h"
 
 namespace ferry::torch {
 
@@ -26,6 +27,24 @@ void ReadSizesFromInputs(Builder& builder) {
     for (size_t axis = 0; axis < input.rank(); ++axis)
       if (Dim dim = input.dim(static_cast<int64_t>(axis)); dim.named())
         builder.SetSizeSource(dim.symbol, builder.SizeOf(input, static_cast<int64_t>(axis)));
+}
+
+static const Node* FindRandomNode(const Graph& graph) {
+  const Node* found = nullptr;
+  for (const Node& node : graph.nodes) {
+    const Operator* op = FindOperator(node.domain, node.op_type);
+    if (op && op->is_random && !found) found = &node;
+    ForEachSubgraph(node, [&](const Graph& body) {
+      if (!found) found = FindRandomNode(body);
+    });
+  }
+  return found;
+}
+
+void WarnOfRandomNumbers(const Graph& graph, std::vector<std::string>& warnings) {
+  if (const Node* node = FindRandomNode(graph))
+    warnings.push_back(Cat("node '", Printable(node->name), "' (", node->op_type,
+                           ") draws random numbers: they differ from run to run, and from PyTorch's"));
 }
 
 void DescribeModel(Model& model) {

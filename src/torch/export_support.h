@@ -18,5 +18,7 @@ void CheckUnusedNames(const char* what, const std::vector<std::string>& names, s
 void ReadSizesFromInputs(Builder& builder);
 // What a new model says of itself.
 void DescribeModel(Model& model);
+// Says so when the model draws random numbers: a run does not repeat PyTorch's.
+void WarnOfRandomNumbers(const Graph& graph, std::vector<std::string>& warnings);
 
 }  // namespace ferry::torch

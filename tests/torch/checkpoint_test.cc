@@ -4,6 +4,7 @@
 #include "base/zip.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/zip_bytes.h"
+#include "torch/export.h"
 #include "torch/state_dict.h"
 
 namespace ferry::torch {
@@ -82,6 +83,26 @@ TEST_F(CheckpointTest, RefusesOtherPickles) {
   WriteCheckpoint("\x80\2}(X\1\0\0\0a}X\1\0\0\0w"s + PickledTensor(2) + "sX\1\0\0\0b}X\1\0\0\0w"s + PickledTensor(2) +
                   "su."s);
   EXPECT_NE(Refusal().find("several"), std::string::npos);
+}
+
+// The most common first try: what torch.save wrote has no program.
+TEST_F(CheckpointTest, AnExportSaysWhatTheFileIs) {
+  auto refusal = [&](const std::string& pickle) -> std::string {
+    WriteCheckpoint(pickle);
+    try {
+      ExportFile(path_);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  std::string weights = refusal("\x80\2}X\1\0\0\0w"s + PickledTensor(3) + "s."s);
+  EXPECT_NE(weights.find("weights without a program"), std::string::npos) << weights;
+  EXPECT_NE(weights.find("\nSave the program in Python: torch.export.save("), std::string::npos);
+  std::string module = refusal("\x80\2c__main__\nNet\n)\x81}b."s);
+  EXPECT_NE(module.find("a pickled module (torch.save(model))"), std::string::npos) << module;
+  std::string quantised = refusal("\x80\2ctorch._utils\n_rebuild_qtensor\n."s);
+  EXPECT_NE(quantised.find("quantised tensors of PyTorch"), std::string::npos) << quantised;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "torch/archive.h"
+#include "torch/export.h"
 #include "torch/pt2_graph.h"
 #include "torch/symbolic.h"
 
@@ -100,6 +101,19 @@ TEST(Pt2Graph, ReadsProgramsOfNewAndOldSchemas) {
     EXPECT_EQ(program.graph.tensors.at("x").sizes[0].symbol, "s0");
     EXPECT_EQ(program.ranges.at("s0").lowest, 2);
   }
+}
+
+// wav2vec2 draws random numbers that only its training reads.
+TEST(Pt2Graph, WhatNobodyReadsNeedsNoExport) {
+  ExportedProgram program = ParseProgram(Json::Parse(WithSignature(kNewSignature)));
+  ProgramNode unread = program.graph.nodes[0];
+  unread.target = "aten.has_no_export.default";
+  unread.outputs = {Argument{TensorName{"nothing"}}};
+  program.graph.nodes.push_back(unread);
+  EXPECT_EQ(ExportProgram(program).model.graph.nodes.size(), 1u);
+  // In place it writes to x, which may be read.
+  program.graph.nodes.back().target = "aten.has_no_export_.default";
+  EXPECT_THROW(ExportProgram(program), Error);
 }
 
 TEST(Pt2Graph, SaysWhereItIsWrong) {

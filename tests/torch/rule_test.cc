@@ -230,5 +230,19 @@ TEST(Rules, AdaptivePoolsNeedWindowsThatExist) {
   }
 }
 
+// Boxes of torchvision's nms: a float is held against the double that the program has.
+TEST(Rules, BoxesAreSuppressedAboveTheThreshold) {
+  Tensor boxes = Floats({0, 0, 10, 3, 0, 0, 10, 10, 0, 0, 10, 9}, {3, 4}), scores = Floats({0.5f, 0.9f, 0.8f});
+  auto nms = [&](double threshold) {
+    return Elements<int64_t>(
+        LowerAndRun("torchvision.nms.default",
+                    {{"dets", boxes}, {"scores", scores}, {"iou_threshold", Arg(Scalar(threshold))}})[0]);
+  };
+  EXPECT_THAT(nms(0.95), ElementsAre(1, 2, 0));
+  EXPECT_THAT(nms(0.5), ElementsAre(1, 0));
+  EXPECT_THAT(nms(0.3), ElementsAre(1));  // the overlap is 0.3 as a float, which is above the double 0.3
+  EXPECT_THAT(nms(0.31), ElementsAre(1, 0));
+}
+
 }  // namespace
 }  // namespace ferry::torch

@@ -61,6 +61,9 @@ struct LowerOptions {
   // What to do with a program captured in training mode (dropout, batch norm).
   enum class Training : uint8_t { kRefuse, kConvert, kKeep };
   Training training = Training::kRefuse;
+  bool is_python = false;  // whoever asks does so in Python: messages speak of arguments
+  const char* eval_option() const { return is_python ? "mode='eval'" : "--eval"; }
+  const char* training_option() const { return is_python ? "mode='training'" : "--training"; }
   // Dimensions that are left open though the program was captured with a fixed size, and that size. The sizes that the
   // program notes for its values then mean nothing.
   std::map<std::string, int64_t> opened;

@@ -43,5 +43,7 @@ std::span<const Rule> SpectrogramRules();
 std::span<const Rule> DecompositionRules();
 std::span<const Rule> TransformerRules();
 std::span<const Rule> DetectionRules();
+std::span<const Rule> RandomRules();
+std::span<const Rule> LdlRules();
 
 }  // namespace ferry::torch

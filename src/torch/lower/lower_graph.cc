@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <set>
+
 #include "base/error.h"
 #include "torch/lower/lowerer.h"
 
@@ -78,6 +81,39 @@ void RefuseAutocast(const std::string& target, const NamedArgs& arguments) {
          "autocast chooses types while running; capture the program outside of torch.autocast");
 }
 
+void CollectUses(const Argument& argument, std::set<std::string, std::less<>>& used) {
+  if (const TensorName* tensor = argument.get<TensorName>()) used.insert(tensor->name);
+  if (const SymbolName* symbol = argument.get<SymbolName>()) used.insert(symbol->name);
+  if (const Argument::List* list = argument.get<Argument::List>())
+    for (const Argument& element : *list) CollectUses(element, used);
+}
+
+// Whether a node does nothing but make its results: in-place and out= forms write to their arguments.
+bool OnlyMakesResults(const ProgramNode& node) {
+  if (node.outputs.empty() || !node.target.starts_with("aten.")) return false;
+  size_t end = node.target.find('.', 5);
+  std::string_view name = std::string_view(node.target).substr(5, end == std::string::npos ? end : end - 5);
+  std::string_view overload = end == std::string::npos ? "" : std::string_view(node.target).substr(end + 1);
+  return (!name.ends_with('_') || name.ends_with("__")) && overload.find("out") == std::string_view::npos;
+}
+
+// What nobody reads need not have an export: wav2vec2 draws random numbers for training and leaves them alone.
+std::vector<bool> FindNeeded(const ProgramGraph& graph) {
+  std::set<std::string, std::less<>> used;
+  for (const Argument& output : graph.outputs) CollectUses(output, used);
+  std::vector<bool> needed(graph.nodes.size());
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const ProgramNode& node = graph.nodes[i];
+    std::vector<std::string> names;
+    for (const Argument& output : node.outputs) CollectNames(output, names);
+    needed[i] = !OnlyMakesResults(node) ||
+                std::any_of(names.begin(), names.end(), [&](const std::string& name) { return used.count(name) > 0; });
+    if (!needed[i]) continue;
+    for (const NamedArgument& input : node.inputs) CollectUses(input.argument, used);
+  }
+  return needed;
+}
+
 }  // namespace
 
 std::string DescribeModule(const ProgramNode& node) {
@@ -98,7 +134,10 @@ std::vector<Arg> Lowerer::LowerGraph(const ProgramGraph& graph, const std::vecto
     CollectNames(graph.inputs[i], names);
     for (const std::string& name : names) values[name] = inputs[i];
   }
-  for (const ProgramNode& node : graph.nodes) {
+  std::vector<bool> needed = FindNeeded(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const ProgramNode& node = graph.nodes[i];
+    if (!needed[i]) continue;
     try {
       LowerNode(graph, node, values);
     } catch (Error& error) {

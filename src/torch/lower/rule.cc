@@ -18,7 +18,7 @@ constexpr Table kTables[] = {
     LossRules,           DifferenceRules,      ErrorFunctionRules, GammaFunctionRules, BesselRules,
     RecurrenceRules,     FourierRules,         LinalgRules,        MatrixNormRules,    EmbeddingRules,
     OrderStatisticRules, IncompleteGammaRules, SpectrogramRules,   DecompositionRules, TransformerRules,
-    DetectionRules,
+    DetectionRules,      RandomRules,          LdlRules,
 };
 
 // Other names that PyTorch has for the same operator with the same parameters.

@@ -88,7 +88,7 @@ std::optional<ScriptValue> Extend(Interpreter& in, const Arguments& args) {
   ListValue& list = ChangedList(in, args);
   for (const ScriptValue& item : copy) list.WillHold(item);
   list.items.insert(list.items.end(), copy.begin(), copy.end());
-  return ScriptValue();
+  return args.values[0];
 }
 std::optional<ScriptValue> Insert(Interpreter& in, const Arguments& args) {
   if (!IsList(args)) return std::nullopt;

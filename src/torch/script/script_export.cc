@@ -17,7 +17,7 @@ class ScriptExport {
   ScriptExport(script::Library& library, const ExportOptions& options, bool open_batch)
       : options_(options),
         builder_(options.opset),
-        lowerer_(builder_, {.training = options.training}),
+        lowerer_(builder_, {.training = options.training, .is_python = options.is_python}),
         interpreter_(library, lowerer_),
         inputs_(library, interpreter_, options, open_batch) {
     builder_.folds_weights = options.fold;
@@ -34,6 +34,7 @@ class ScriptExport {
     CheckUnusedNames("output", options_.output_names, outputs_.size());
     for (size_t i = 0; i < options_.output_names.size(); ++i) outputs_[i].first = options_.output_names[i];
     exported_.model.graph = FinishGraph(builder_, outputs_);
+    WarnOfRandomNumbers(exported_.model.graph, exported_.warnings);
     exported_.sample_inputs = inputs_.samples();
     if (exported_.sample_inputs.size() != exported_.model.graph.inputs.size()) exported_.sample_inputs.clear();
     return std::move(exported_);
@@ -87,9 +88,11 @@ Exported ExportScript(Archive& archive, const ExportOptions& options) {
   try {
     exported = open.Run();
     if (open.opened_batch())
-      exported.warnings.push_back(
+      exported.warnings.push_back(Cat(
           "TorchScript does not say which sizes are open: the first dimension ('batch') is, all others are as in the "
-          "sample inputs; --dynamic NAME:AXIS=DIM says it otherwise");
+          "sample inputs; ",
+          options.is_python ? "dynamic_axes={'NAME': {AXIS: 'DIM'}}" : "--dynamic NAME:AXIS=DIM",
+          " says it otherwise"));
   } catch (const Error& error) {
     if (!open.opened_batch() || error.code() == ErrorCode::kInvalidModel || error.code() == ErrorCode::kLimit) throw;
     exported = ScriptExport(library, options, false).Run();

@@ -95,8 +95,8 @@ void ScriptInputs::ApplyDynamic(const std::string& own, const std::string& name,
   for (const DynamicAxis& dynamic : options_.dynamic) {
     if (dynamic.input != own && dynamic.input != name) continue;
     auto rank = static_cast<int64_t>(type.shape->size());
-    Require(dynamic.axis >= 0 && dynamic.axis < rank, "--dynamic names axis ", dynamic.axis, " of '",
-            Printable(dynamic.input), "', which has ", rank, " dimensions");
+    Require(dynamic.axis >= 0 && dynamic.axis < rank, options_.is_python ? "dynamic_axes" : "--dynamic", " names axis ",
+            dynamic.axis, " of '", Printable(dynamic.input), "', which has ", rank, " dimensions");
     (*type.shape)[static_cast<size_t>(dynamic.axis)] = Dim::Named(dynamic.dimension);
   }
 }
@@ -121,6 +121,39 @@ bool ScriptInputs::BindLeaf(const std::string& kind, const std::string& name, co
   return true;
 }
 
+// The keys of a dict are those that somebody speaks of: NAME.KEY in --input and recordings, or what was traced.
+std::vector<std::string> ScriptInputs::KeysOf(const std::string& name, const PickleValue* traced) const {
+  std::vector<std::string> keys;
+  auto add = [&](std::string_view full) {
+    if (!full.starts_with(Cat(name, "."))) return;
+    std::string key(full.substr(name.size() + 1));
+    if (!key.empty() && std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  };
+  for (const InputType& input : options_.input_types) add(input.name);
+  for (const ExportOptions::Samples& recording : options_.samples)
+    for (const auto& [own, tensor] : recording) add(own);
+  if (keys.empty() && traced && traced->is(PickleValue::Kind::kDict))
+    for (size_t i = 0; i + 1 < traced->items.size(); i += 2)
+      if (traced->items[i]->is(PickleValue::Kind::kString)) keys.push_back(traced->items[i]->text);
+  return keys;
+}
+
+bool ScriptInputs::BindDict(const Expression& type, const std::string& name, const PickleValue* traced,
+                            ScriptValue& value) {
+  const Expression& inner = *type.parts[1];
+  if (inner.kind != Expression::Kind::kTuple || inner.parts.size() != 2 || inner.parts[0]->text != "str") return false;
+  std::vector<std::pair<ScriptValue, ScriptValue>> items;
+  for (const std::string& key : KeysOf(name, traced)) {
+    const PickleValue* of_key = traced && traced->is(PickleValue::Kind::kDict) ? traced->Find(key) : nullptr;
+    ScriptValue item;
+    if (!BindValue(*inner.parts[1], Cat(name, ".", key), of_key, item)) return false;
+    items.emplace_back(key, std::move(item));
+  }
+  if (items.empty()) return false;
+  value = interpreter_.MakeDict(std::move(items));
+  return true;
+}
+
 bool ScriptInputs::BindItems(const Expression& type, const std::string& name, const PickleValue* traced,
                              ScriptValue& value) {
   const std::string& kind = type.parts[0]->text;
@@ -128,6 +161,13 @@ bool ScriptInputs::BindItems(const Expression& type, const std::string& name, co
   bool is_list = kind == "List";
   bool several = !is_list && inner.kind == Expression::Kind::kTuple;
   std::vector<ScriptValue> items;
+  // A type for the list itself is that of its only item.
+  bool alone = is_list && std::any_of(options_.input_types.begin(), options_.input_types.end(),
+                                      [&](const InputType& input) { return input.name == name; });
+  if (ScriptValue item; alone && BindValue(inner, name, nullptr, item)) {
+    value = interpreter_.MakeList({item});
+    return true;
+  }
   size_t count = is_list ? 1000 : several ? inner.parts.size() : 1;
   for (size_t i = 0; i < count; ++i) {
     ScriptValue item;
@@ -153,6 +193,7 @@ bool ScriptInputs::BindValue(const Expression& type, const std::string& name, co
     const std::string& kind = type.parts[0]->text;
     if (kind == "Optional") return BindValue(*type.parts[1], name, traced, value);
     if (kind == "List" || kind == "Tuple") return BindItems(type, name, traced, value);
+    if (kind == "Dict") return BindDict(type, name, traced, value);
   }
   return false;
 }
@@ -174,10 +215,7 @@ Arguments ScriptInputs::Bind(const Function& forward) {
       arguments.named.emplace_back(parameter.name, std::move(value));
     } else if (!parameter.default_value) {
       bool optional = type.kind == Expression::Kind::kSubscript && type.parts[0]->text == "Optional";
-      if (!optional)
-        Fail(ErrorCode::kInvalidArgument, "TorchScript does not say what type and shape the input '",
-             Printable(parameter.name), "' has: give it with --input ", Printable(parameter.name),
-             ":float32[batch,3,224,224], or give recorded inputs with --data FILE.npz");
+      if (!optional) AskFor(parameter, forward);
       arguments.named.emplace_back(parameter.name, ScriptValue());
     }
   }
@@ -185,13 +223,44 @@ Arguments ScriptInputs::Bind(const Function& forward) {
   return arguments;
 }
 
+// Nothing is known of an input: perhaps it was given under another name.
+void ScriptInputs::AskFor(const FunctionParameter& parameter, const Function& forward) const {
+  std::vector<std::string> names;
+  for (size_t i = 1; i < forward.parameters.size(); ++i) names.push_back(forward.parameters[i].name);
+  for (const InputType& input : options_.input_types) {
+    std::string own = input.name.substr(0, input.name.find('.'));
+    bool known =
+        std::find(names.begin(), names.end(), own) != names.end() ||
+        std::find(options_.input_names.begin(), options_.input_names.end(), input.name) != options_.input_names.end();
+    if (known) continue;
+    std::string near = ClosestName(own, names);
+    Fail(ErrorCode::kInvalidArgument, "the program has no input '", Printable(input.name), "'",
+         near.empty() ? std::string() : Cat("; did you mean '", Printable(near), "'?"), " Its inputs are ",
+         Printable(Join(names, ", ")));
+  }
+  const Expression* type = parameter.type.get();
+  std::string kind = type && type->kind == Expression::Kind::kSubscript ? type->parts[0]->text : "Tensor";
+  std::string name = Cat(parameter.name, kind == "List" || kind == "Tuple" ? ".0" : kind == "Dict" ? ".KEY" : "");
+  if (options_.is_python)
+    Fail(ErrorCode::kInvalidArgument, "TorchScript does not say what type and shape the input '",
+         Printable(parameter.name), "' has: give example inputs as args");
+  Fail(ErrorCode::kInvalidArgument, "TorchScript does not say what type and shape the input '",
+       Printable(parameter.name), "' (", kind, ") has: give it with --input ", Printable(name),
+       ":float32[D,D], or give recorded inputs with --data FILE.npz",
+       name == parameter.name ? "" : "; each item is an input of its own");
+}
+
 void ScriptInputs::CheckAllUsed() const {
   auto require = [&](const char* option, const std::string& name) {
     if (std::find(known_names_.begin(), known_names_.end(), name) == known_names_.end())
-      Fail(ErrorCode::kInvalidArgument, option, " names the input '", Printable(name),
-           "', which the program lacks; it has ", Join(known_names_, ", "));
+      Fail(ErrorCode::kInvalidArgument, option, " names the input '", Printable(name), "', which the program lacks",
+           ClosestName(name, known_names_).empty()
+               ? std::string()
+               : Cat("; did you mean '", Printable(ClosestName(name, known_names_)), "'?"),
+           " It has ", Join(known_names_, ", "));
   };
-  for (const DynamicAxis& dynamic : options_.dynamic) require("--dynamic", dynamic.input);
+  for (const DynamicAxis& dynamic : options_.dynamic)
+    require(options_.is_python ? "dynamic_axes" : "--dynamic", dynamic.input);
   for (const InputType& input : options_.input_types) require("--input", input.name);
   CheckUnusedNames("input", options_.input_names, position_);
 }

@@ -35,6 +35,9 @@ class ScriptInputs {
   bool BindValue(const Expression& type, const std::string& name, const PickleValue* traced, ScriptValue& value);
   bool BindLeaf(const std::string& kind, const std::string& name, const PickleValue* traced, ScriptValue& value);
   bool BindItems(const Expression& type, const std::string& name, const PickleValue* traced, ScriptValue& value);
+  bool BindDict(const Expression& type, const std::string& name, const PickleValue* traced, ScriptValue& value);
+  std::vector<std::string> KeysOf(const std::string& name, const PickleValue* traced) const;
+  [[noreturn]] void AskFor(const FunctionParameter& parameter, const Function& forward) const;
   void CheckAllUsed() const;
 
   Library& library_;

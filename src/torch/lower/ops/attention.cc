@@ -66,7 +66,8 @@ Result ScaledDotProduct(Call& c) {
     if (c.options().training == LowerOptions::Training::kRefuse)
       c.Unsupported(
           "the program was captured in training mode: this attention drops weights at random. Call model.eval() "
-          "before torch.export, or export with --eval");
+          "before torch.export, or export with ",
+          c.options().eval_option());
     if (c.options().training == LowerOptions::Training::kKeep) c.Unsupported("attention with dropout has no export");
   }
   bool causal = c.Bool(5);

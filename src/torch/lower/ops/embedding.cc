@@ -52,9 +52,28 @@ Result EmbeddingBag(Call& c) {
   return result;
 }
 
+// Rows that are looked up and longer than allowed are shortened, all others stay.
+Result EmbeddingRenorm(Call& c) {
+  Builder& b = c.b;
+  Operand weight = c.Tensor(0), indices = b.Reshape(b.Cast(c.Tensor(1), DType::kInt64), {-1, 1});
+  double longest = c.Float(2), power = c.Float(3);
+  Operand length;
+  if (power == 1 || power == 2) {
+    length = b.Reduce(power == 1 ? "ReduceL1" : "ReduceL2", weight, {1}, true);
+  } else {
+    length = b.Pow(b.Reduce("ReduceSum", b.Pow(b.Abs(weight), power), {1}, true), 1 / power);
+  }
+  Operand none = b.Fill(0, weight.dtype(), b.SizeOf(weight, 0));
+  Operand ones = b.Fill(1, weight.dtype(), b.SizeOf(indices, 0));
+  Operand looked_up = b.Unsqueeze(b.Emit("ScatterND", {none, indices, ones}), {1});
+  Operand too_long = b.And(b.Greater(length, longest), b.Greater(looked_up, 0));
+  return b.Where(too_long, b.Mul(weight, b.Div(longest, b.Add(length, 1e-7))), weight);
+}
+
 constexpr RuleKind kPlain = RuleKind::kPlain;
 
 constexpr Rule kRules[] = {
+    {"embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type)", EmbeddingRenorm},
     {"embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, "
      "bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False)",
      EmbeddingBag, kPlain, false, 1},

@@ -126,10 +126,23 @@ Result Einsum(Call& c) {
   for (Operand& tensor : tensors) tensor = c.b.Cast(tensor, dtype);
   return c.b.Emit("Einsum", tensors, {{"equation", c.Text(0)}});
 }
+Operand SumAlong(Call& c, const Operand& x, int64_t axis) {
+  Operand sum = c.b.Reduce("ReduceSum", x.AsPairs(), {static_cast<int64_t>(x.Axis(axis))}, true);
+  return x.is_complex() ? sum.AsComplex() : sum;
+}
+
 // Axes of both summed together: as one product of matrices.
 Result Tensordot(Call& c) {
   Operands o = c.Promoted({0, 1});
   std::vector<int64_t> left = c.Ints(2), right = c.Ints(3), left_order, right_order;
+  if (left.size() != right.size()) c.Unsupported("it sums over ", left.size(), " and ", right.size(), " axes");
+  // A size of 1 goes with any other: the other is summed up first.
+  for (size_t i = 0; i < left.size(); ++i) {
+    Dim one = o[0].dim(left[i]), other = o[1].dim(right[i]);
+    if (SameDim(one, other)) continue;
+    if (SameDim(one, Dim(1))) o[1] = SumAlong(c, o[1], right[i]);
+    if (SameDim(other, Dim(1))) o[0] = SumAlong(c, o[0], left[i]);
+  }
   std::vector<Scalar> sizes;
   auto is_summed = [](const Operand& x, const std::vector<int64_t>& axes, size_t axis) {
     for (int64_t summed : axes)
@@ -141,10 +154,14 @@ Result Tensordot(Call& c) {
       left_order.push_back(static_cast<int64_t>(axis));
       sizes.push_back(c.b.SizeScalar(o[0], static_cast<int64_t>(axis)));
     }
-  int64_t summed = 1;
-  for (int64_t axis : left) {
-    if (!o[0].dim(axis).known()) c.Unsupported("a size that is summed over is not known");
-    summed = CheckedProduct(summed, *o[0].dim(axis).value);
+  Scalar summed(int64_t{1});
+  for (size_t i = 0; i < left.size(); ++i) {
+    bool of_first = o[0].dim(left[i]).known() || !o[1].dim(right[i]).known();
+    Scalar size = of_first ? c.b.SizeScalar(o[0], left[i]) : c.b.SizeScalar(o[1], right[i]);
+    if (summed.is_known() && size.is_known())
+      summed = Scalar(CheckedProduct(summed.AsInt(), size.AsInt()));
+    else
+      summed = Scalar(Scalar::Kind::kInt, c.b.Mul(c.b.AsVector(summed), c.b.AsVector(size)));
   }
   left_order.insert(left_order.end(), left.begin(), left.end());
   right_order = right;
@@ -153,8 +170,14 @@ Result Tensordot(Call& c) {
       right_order.push_back(static_cast<int64_t>(axis));
       sizes.push_back(c.b.SizeScalar(o[1], static_cast<int64_t>(axis)));
     }
-  Operand rows = c.b.Reshape(c.b.Transpose(o[0], left_order), {-1, summed});
-  Operand columns = c.b.Reshape(c.b.Transpose(o[1], right_order), {summed, -1});
+  Operand rows, columns;
+  if (summed.is_known()) {
+    rows = c.b.Reshape(c.b.Transpose(o[0], left_order), {-1, summed.AsInt()});
+    columns = c.b.Reshape(c.b.Transpose(o[1], right_order), {summed.AsInt(), -1});
+  } else {
+    rows = c.b.View(c.b.Transpose(o[0], left_order), {Scalar(-1), summed});
+    columns = c.b.View(c.b.Transpose(o[1], right_order), {summed, Scalar(-1)});
+  }
   return c.b.View(Product(c.b, rows, columns), sizes);
 }
 Result Kron(Call& c) {

@@ -13,9 +13,9 @@ using Training = LowerOptions::Training;
 // Whether an operator in training mode is to be kept so. Refuses unless the user has decided.
 bool KeepsTraining(Call& c, std::string_view what) {
   if (c.options().training == Training::kRefuse)
-    c.Unsupported(
-        "the program was captured in training mode: ", what,
-        ". Call model.eval() before torch.export, or export with --eval (for inference) or --training (as it is)");
+    c.Unsupported("the program was captured in training mode: ", what,
+                  ". Call model.eval() before torch.export, or export with ", c.options().eval_option(),
+                  " (for inference) or ", c.options().training_option(), " (as it is)");
   return c.options().training == Training::kKeep;
 }
 
@@ -139,7 +139,11 @@ Result NativeLayerNorm(Call& c) {
 // Groups of channels are the instances of an instance norm without scale; the scale is per channel, afterwards.
 Operand GroupNormOf(Call& c, const Operand& x, int64_t groups, const Operand& weight, const Operand& bias, double eps) {
   std::vector<Scalar> sizes = c.b.Sizes(x);
-  Operand grouped = c.b.View(x, {sizes[0], Scalar(groups), Scalar(-1)});
+  // Of a batch of nothing, the size that is left cannot be told from the others.
+  SymbolicShape shape = x.shape();
+  Dim per_image = CountElements({shape.begin() + 1, shape.end()});
+  Scalar left = per_image.known() && groups > 0 ? Scalar(*per_image.value / groups) : Scalar(-1);
+  Operand grouped = c.b.View(x, {sizes[0], Scalar(groups), left});
   Operand ones = c.b.Fill(1, x.dtype(), c.b.Ints({groups})), zeros = c.b.Fill(0, x.dtype(), c.b.Ints({groups}));
   Operand normal = c.b.Widened("InstanceNormalization", {grouped, ones, zeros}, {{"epsilon", static_cast<float>(eps)}});
   Operand y = c.b.View(normal, sizes);

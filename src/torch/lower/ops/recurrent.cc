@@ -33,14 +33,17 @@ struct Layers {
   size_t per_direction() const { return has_biases ? 4 : 2; }
 };
 
-// Arguments from `first` on: params, has_biases, num_layers, dropout, train, bidirectional, batch_first.
-Layers ReadLayers(Call& c, size_t first) {
-  Layers layers{c.Tensors(first), c.Bool(first + 1), c.Bool(first + 5), c.Bool(first + 6), c.Int(first + 2)};
+// Arguments from `first` on: params, has_biases, num_layers, dropout, train, bidirectional and, where the input is not
+// packed, batch_first.
+Layers ReadLayers(Call& c, size_t first, bool is_packed = false) {
+  bool batch_first = !is_packed && c.Bool(first + 6);
+  Layers layers{c.Tensors(first), c.Bool(first + 1), c.Bool(first + 5), batch_first, c.Int(first + 2)};
   bool drops = c.Float(first + 3) > 0 && c.Bool(first + 4) && layers.count > 1;
   if (drops && c.options().training != LowerOptions::Training::kConvert)
     c.Unsupported(
         "the program was captured in training mode: dropout between its layers is active. Call model.eval() before "
-        "torch.export, or export with --eval");
+        "torch.export, or export with ",
+        c.options().eval_option());
   if (layers.count < 1) c.Unsupported("there is no recurrent network of ", layers.count, " layers");
   size_t expected = layers.per_direction() * layers.directions() * static_cast<size_t>(layers.count);
   if (layers.params.size() != expected) c.Unsupported("recurrent networks with projections have no export");
@@ -56,9 +59,9 @@ Operand Stacked(Call& c, const Operands& per_direction) {
 struct LayerResult {
   Operand y, h, cell;
 };
-// x is [time, batch, features]; initial states are [directions, batch, hidden].
-LayerResult RunLayer(Call& c, const Kind& kind, const Layers& layers, size_t layer, const Operand& x, const Operand& h,
-                     const Operand& cell) {
+// x is [time, batch, features]; initial states are [directions, batch, hidden]; `lengths` may be absent.
+LayerResult RunLayer(Call& c, const Kind& kind, const Layers& layers, size_t layer, const Operand& x,
+                     const Operand& lengths, const Operand& h, const Operand& cell) {
   Operands inputs_w, inputs_r, biases;
   for (size_t d = 0; d < layers.directions(); ++d) {
     size_t at = (layer * layers.directions() + d) * layers.per_direction();
@@ -77,7 +80,7 @@ LayerResult RunLayer(Call& c, const Kind& kind, const Layers& layers, size_t lay
   if (c.op_name().find("relu") != std::string::npos)
     attributes.push_back({"activations", std::vector<std::string>(layers.directions(), "Relu")});
   Operands inputs = {
-      x, Stacked(c, inputs_w), Stacked(c, inputs_r), biases.empty() ? Operand() : Stacked(c, biases), Operand(), h};
+      x, Stacked(c, inputs_w), Stacked(c, inputs_r), biases.empty() ? Operand() : Stacked(c, biases), lengths, h};
   if (op_type == "LSTM") inputs.push_back(cell);
   Operands out = c.b.EmitMany(op_type, inputs, attributes, op_type == "LSTM" ? 3 : 2);
   // [time, directions, batch, hidden] → [time, batch, directions · hidden]
@@ -91,7 +94,8 @@ LayerResult RunLayer(Call& c, const Kind& kind, const Layers& layers, size_t lay
   return {y, out[1], out.size() > 2 ? out[2] : Operand()};
 }
 
-Result RunLayers(Call& c, const Kind& kind, const Operand& input, const Operands& states, const Layers& layers) {
+Operands RunLayers(Call& c, const Kind& kind, const Operand& input, const Operands& states, const Layers& layers,
+                   const Operand& lengths = {}) {
   bool unbatched = input.rank() == 2;
   Operand x = unbatched ? c.b.Unsqueeze(input, {1}) : layers.batch_first ? c.b.SwapAxes(input, 0, 1) : input;
   Operands starts = states;
@@ -104,7 +108,7 @@ Result RunLayers(Call& c, const Kind& kind, const Operand& input, const Operands
     auto of_layer = [&](const Operand& state) {
       return layers.count == 1 ? state : c.b.Slice(state, 0, Scalar(begin), Scalar(end));
     };
-    LayerResult result = RunLayer(c, kind, layers, layer, x, of_layer(starts.at(0)),
+    LayerResult result = RunLayer(c, kind, layers, layer, x, lengths, of_layer(starts.at(0)),
                                   starts.size() > 1 ? of_layer(starts[1]) : Operand());
     x = result.y;
     hs.push_back(result.h);
@@ -123,6 +127,56 @@ Result RunLayers(Call& c, const Kind& kind, const Operand& input, const Operands
 Result Lstm(Call& c) { return RunLayers(c, kLstm, c.Tensor(0), c.Tensors(1), ReadLayers(c, 2)); }
 Result Gru(Call& c) { return RunLayers(c, kGru, c.Tensor(0), {c.Tensor(1)}, ReadLayers(c, 2)); }
 Result Rnn(Call& c) { return RunLayers(c, kRnn, c.Tensor(0), {c.Tensor(1)}, ReadLayers(c, 2)); }
+
+// --- packed sequences: the rows of the first step of all sequences, longest first, then those of the second …
+
+// Where a batch of sequences has elements: [time, batch].
+Operand Present(Call& c, const Operand& batch_sizes, const Operand& batch) {
+  Operand sequences = c.b.Range(c.b.Int(0), c.b.AsRank0(batch), c.b.Int(1));
+  return c.b.Less(sequences, c.b.Unsqueeze(batch_sizes, {1}));
+}
+Operand PlacesOf(Call& c, const Operand& present) { return c.b.SwapAxes(c.b.Emit("NonZero", {present}), 0, 1); }
+Operand LengthsOf(Call& c, const Operand& present) {
+  return c.b.Reduce("ReduceSum", c.b.Cast(present, DType::kInt64), {0}, false);
+}
+Operand Unpack(Call& c, const Operand& data, const Operand& present, const Operand& steps, double padding) {
+  Operand batch = c.b.Slice(c.b.ShapeOf(present), 0, Scalar(1), Scalar(2));
+  Operand features = c.b.Slice(c.b.ShapeOf(data), 0, Scalar(1), Scalar(INT64_MAX));
+  Operand empty = c.b.Fill(padding, data.dtype(), c.b.Concat({steps, batch, features}, 0));
+  return c.b.Emit("ScatterND", {empty, PlacesOf(c, present), data});
+}
+
+Result Pack(Call& c) {
+  Operand x = c.Bool(2) ? c.b.SwapAxes(c.Tensor(0), 0, 1) : c.Tensor(0);
+  Operand lengths = c.b.Cast(c.Tensor(1), DType::kInt64);
+  Operand longest = c.b.Reduce("ReduceMax", lengths, {0}, false);
+  Operand steps = c.b.Unsqueeze(c.b.Range(c.b.Int(0), longest, c.b.Int(1)), {1});
+  Operand present = c.b.Less(steps, lengths);
+  Operand batch_sizes = c.b.Reduce("ReduceSum", c.b.Cast(present, DType::kInt64), {1}, false);
+  return Operands{c.b.Emit("GatherND", {x, PlacesOf(c, present)}), batch_sizes};
+}
+
+Result RunPacked(Call& c, const Kind& kind, const Operands& states) {
+  Operand data = c.Tensor(0), batch_sizes = c.Tensor(1);
+  Operand present = Present(c, batch_sizes, c.b.SizeOf(states.at(0), 1));
+  Operand padded = Unpack(c, data, present, c.b.SizeOf(batch_sizes, 0), 0);
+  Operand lengths = c.b.Cast(LengthsOf(c, present), DType::kInt32);
+  Operands results = RunLayers(c, kind, padded, states, ReadLayers(c, 3, true), lengths);
+  results[0] = c.b.Emit("GatherND", {results[0], PlacesOf(c, present)});
+  return results;
+}
+Result PackedLstm(Call& c) { return RunPacked(c, kLstm, c.Tensors(2)); }
+Result PackedGru(Call& c) { return RunPacked(c, kGru, {c.Tensor(2)}); }
+Result PackedRnn(Call& c) { return RunPacked(c, kRnn, {c.Tensor(2)}); }
+
+Result Pad(Call& c) {
+  Operand batch_sizes = c.Tensor(1), first = c.b.Slice(batch_sizes, 0, Scalar(0), Scalar(1));
+  Operand present = Present(c, batch_sizes, first);
+  bool as_long_as_asked = !c.Number(4).is_known() || c.Int(4) > 0;
+  Operand steps = as_long_as_asked ? c.b.AsVector(c.Number(4)) : c.b.SizeOf(batch_sizes, 0);
+  Operand padded = Unpack(c, c.Tensor(0), present, steps, c.Float(3));
+  return Operands{c.Bool(2) ? c.b.SwapAxes(padded, 0, 1) : padded, LengthsOf(c, present)};
+}
 
 // --- one step
 
@@ -163,6 +217,7 @@ Result RnnCell(Call& c) {
 
 #define LAYER_ARGS \
   "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first)"
+#define PACKED_ARGS "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional)"
 #define CELL_ARGS "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None)"
 
 // torch.export describes the final states with a dimension too many.
@@ -173,12 +228,20 @@ constexpr Rule kRules[] = {
     {"gru.input(Tensor input, Tensor hx, " LAYER_ARGS, Gru, RuleKind::kPlain, !kComplexToo, kOutputOnly},
     {"rnn_tanh.input(Tensor input, Tensor hx, " LAYER_ARGS, Rnn, RuleKind::kPlain, !kComplexToo, kOutputOnly},
     {"rnn_relu.input(Tensor input, Tensor hx, " LAYER_ARGS, Rnn, RuleKind::kPlain, !kComplexToo, kOutputOnly},
+    {"lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, " PACKED_ARGS, PackedLstm},
+    {"gru.data(Tensor data, Tensor batch_sizes, Tensor hx, " PACKED_ARGS, PackedGru},
+    {"rnn_tanh.data(Tensor data, Tensor batch_sizes, Tensor hx, " PACKED_ARGS, PackedRnn},
+    {"rnn_relu.data(Tensor data, Tensor batch_sizes, Tensor hx, " PACKED_ARGS, PackedRnn},
+    {"_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first)", Pack},
+    {"_pad_packed_sequence(Tensor data, Tensor batch_sizes, bool batch_first, Scalar padding_value, int total_length)",
+     Pad},
     {"lstm_cell(Tensor input, Tensor[] hx, " CELL_ARGS, LstmCell},
     {"gru_cell(Tensor input, Tensor hx, " CELL_ARGS, GruCell},
     {"rnn_tanh_cell(Tensor input, Tensor hx, " CELL_ARGS, RnnCell},
     {"rnn_relu_cell(Tensor input, Tensor hx, " CELL_ARGS, RnnCell},
 };
 #undef LAYER_ARGS
+#undef PACKED_ARGS
 #undef CELL_ARGS
 
 }  // namespace

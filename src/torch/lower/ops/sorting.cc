@@ -136,11 +136,11 @@ Result UniqueDim(Call& c) {
   return Operands{out[0], c.Bool(3) ? out[2] : Nothing(c), c.Bool(4) ? out[3] : Nothing(c)};
 }
 // Runs of equal values: one begins wherever a row differs from the one before.
-Result UniqueConsecutive(Call& c) {
+Result RunsAlong(Call& c, const Scalar* given, bool wants_inverse, bool wants_counts) {
   Builder& b = c.b;
   Operand x = c.Tensor(0), rows = x;
-  bool along = !c.IsNone(3);
-  int64_t axis = along ? c.Int(3) : 0;
+  bool along = given != nullptr;
+  int64_t axis = along ? given->AsInt() : 0;
   rows = along ? x : b.Reshape(x, {-1});
   Operand differs =
       b.Not(b.Equal(b.Slice(rows, axis, Scalar(1), Scalar(INT64_MAX)), b.Slice(rows, axis, Scalar(0), Scalar(-1))));
@@ -156,8 +156,10 @@ Result UniqueConsecutive(Call& c) {
   Operand inverse = along ? run : b.Reshape(run, b.ShapeOf(x));
   Operand places = b.Squeeze(b.Emit("NonZero", {begins}), {0});
   Operand ends = b.Concat({b.Slice(places, 0, Scalar(1), Scalar(INT64_MAX)), b.SizeOf(rows, axis)}, 0);
-  return Operands{values, c.Bool(1) ? inverse : Nothing(c), c.Bool(2) ? b.Sub(ends, places) : Nothing(c)};
+  return Operands{values, wants_inverse ? inverse : Nothing(c), wants_counts ? b.Sub(ends, places) : Nothing(c)};
 }
+Result UniqueConsecutive(Call& c) { return RunsAlong(c, c.arg(3).get<Scalar>(), c.Bool(1), c.Bool(2)); }
+Result UniqueRowsConsecutive(Call& c) { return RunsAlong(c, c.arg(1).get<Scalar>(), c.Bool(2), c.Bool(3)); }
 
 // --- places in sorted sequences
 
@@ -268,6 +270,8 @@ constexpr Rule kRules[] = {
      UniqueDim, RuleKind::kPlain, !kComplexToo, kValuesOnly},
     {"unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None)",
      UniqueConsecutive, RuleKind::kPlain, !kComplexToo, kValuesOnly},
+    {"unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False)",
+     UniqueRowsConsecutive, RuleKind::kPlain, !kComplexToo, kValuesOnly},
     {"bucketize.Tensor,Scalar(Any self, Tensor boundaries, *, bool out_int32=False, bool right=False)", Bucketize},
     {"searchsorted.Tensor,Scalar(Tensor sorted_sequence, Any self, *, bool out_int32=False, bool right=False, str? "
      "side=None, "

@@ -145,6 +145,10 @@ Tensor Archive::MakeTensor(const TensorRecipe& recipe, std::string_view folder) 
   try {
     const std::string name = Cat(folder, "/", recipe.storage.key);
     RequireStatedSize(name, recipe.storage);
+    if (recipe.quantizer)
+      Fail(ErrorCode::kUnsupported,
+           "the tensor is quantised (torch.quantization), and only a program says what to do with "
+           "it: export a program, or take the weights from before quantisation");
     SharedBytes storage = Read(name);
     return TensorFromStorage(storage, recipe.dtype, recipe.offset, recipe.sizes, recipe.strides);
   } catch (Error& error) {

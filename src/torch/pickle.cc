@@ -285,9 +285,6 @@ class PickleMachine {
 
   void PushGlobal(std::string_view module, std::string_view name) {
     std::string full = Cat(module, ".", name);
-    if (full == "torch._utils._rebuild_qtensor" || full.starts_with("torch.per_") || full.starts_with("torch.q"))
-      Fail(ErrorCode::kUnsupported, "the file holds quantised tensors of PyTorch ('", Printable(full),
-           "'), which have no export yet: export the model as it was before torch.quantization converted it");
     if (!IsKnownGlobal(full))
       Fail(ErrorCode::kUnsupported, "the pickle asks for '", Printable(full),
            "', which PyTorch's own files do not need; nothing was run. Save tensors, lists, dicts and numbers only");

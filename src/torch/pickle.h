@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,15 @@ struct StorageRef {
   int64_t elements = 0;
 };
 
+struct PickleValue;
+// What the integers of a quantised tensor mean: (q − zero) · scale, of the whole tensor or of each row along an axis.
+struct Quantizer {
+  double scale = 1;
+  int64_t zero = 0;
+  const PickleValue *scales = nullptr, *zeros = nullptr;  // tensors, instead of the numbers
+  int64_t axis = 0;
+};
+
 // A tensor as the pickle describes it; its elements are still in the archive.
 struct TensorRecipe {
   StorageRef storage;
@@ -30,6 +40,7 @@ struct TensorRecipe {
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
   bool requires_grad = false;
+  std::optional<Quantizer> quantizer;
 };
 
 struct PickleValue {

@@ -28,6 +28,9 @@ constexpr struct {
     {"ComplexFloatStorage", "complex64", DType::kComplex64},
     {"ComplexDoubleStorage", "complex128", DType::kComplex128},
     {"UntypedStorage", "", DType::kUInt8},
+    {"QInt8Storage", "", DType::kInt8},
+    {"QUInt8Storage", "", DType::kUInt8},
+    {"QInt32Storage", "", DType::kInt32},
     {"", "uint16", DType::kUInt16},
     {"", "uint32", DType::kUInt32},
     {"", "uint64", DType::kUInt64},
@@ -73,6 +76,25 @@ void MakeTensor(std::string_view name, const Arguments& arguments, PickleValue& 
          recipe->strides.size(), " strides, offset ", recipe->offset);
   made.kind = Kind::kTensor;
   made.tensor = std::move(recipe);
+}
+
+// (storage, offset, sizes, strides, quantizer, requires_grad, hooks)
+void MakeQuantised(std::string_view name, const Arguments& arguments, PickleValue& made) {
+  const Arguments& about = Argument(arguments, 4, name).AsSequence();
+  Argument(arguments, 5, name);
+  MakeTensor(name, {arguments[0], arguments[1], arguments[2], arguments[3], arguments[5]}, made);
+  Quantizer quantizer;
+  if (Argument(about, 0, name).text == "torch.per_channel_affine") {
+    quantizer.scales = &Argument(about, 1, name);
+    quantizer.zeros = &Argument(about, 2, name);
+    quantizer.axis = Argument(about, 3, name).AsInt();
+    if (!quantizer.scales->is(Kind::kTensor) || !quantizer.zeros->is(Kind::kTensor))
+      Fail(ErrorCode::kInvalidModel, "a quantised tensor has no tensor of scales");
+  } else {
+    quantizer.scale = Argument(about, 1, name).number;
+    quantizer.zero = Argument(about, 2, name).AsInt();
+  }
+  made.tensor->quantizer = quantizer;
 }
 
 void MakeWrapped(std::string_view name, const Arguments& arguments, PickleValue& made) {
@@ -125,6 +147,7 @@ constexpr struct {
 } kCallables[] = {
     {"torch._utils._rebuild_tensor_v2", MakeTensor},
     {"torch._utils._rebuild_tensor_v3", MakeTensor},
+    {"torch._utils._rebuild_qtensor", MakeQuantised},
     {"torch._utils._rebuild_parameter", MakeWrapped},
     {"torch._utils._rebuild_parameter_with_state", MakeWrapped},
     {"torch._tensor._rebuild_from_type_v2", MakeFromType},
@@ -167,7 +190,8 @@ bool IsKnownGlobal(std::string_view name) {
     if (!known.storage.empty() &&
         (name == Cat("torch.", known.storage) || name == Cat("torch.storage.", known.storage)))
       return true;
-  return name == "torch.Tensor" || name == "torch.nn.parameter.Parameter";
+  return name == "torch.Tensor" || name == "torch.nn.parameter.Parameter" || name == "torch.per_tensor_affine" ||
+         name == "torch.per_channel_affine";
 }
 
 void CallKnownGlobal(std::string_view name, const Arguments& arguments, PickleValue& made) {

@@ -236,6 +236,41 @@ class Counted(nn.Module):
                 nn.functional.group_norm(torch.zeros(0, 4, 3) + weights[0], 2))
 
 
+@case((torch.rand(2, 4),), (torch.rand(5, 4),))
+class DynamicallyQuantised(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layers = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+        self.layers = torch.quantization.quantize_dynamic(layers, {nn.Linear}, dtype=torch.qint8)
+
+    def forward(self, x: T) -> T:
+        return self.layers(x - 0.3)
+
+
+def quantised():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.quantise, self.back = torch.quantization.QuantStub(), torch.quantization.DeQuantStub()
+            self.conv, self.relu = nn.Conv2d(8, 8, 3, padding=1), nn.ReLU()
+            self.sum, self.linear = nn.quantized.FloatFunctional(), nn.Linear(8, 3)
+
+        def forward(self, x: T) -> T:
+            x = self.quantise(x)
+            y = self.sum.add(self.relu(self.conv(x)), x)
+            return self.back(self.linear(torch.flatten(nn.functional.max_pool2d(y, 6), 1)))
+
+    net = Net().eval()
+    net.qconfig = torch.quantization.get_default_qconfig("fbgemm")
+    prepared = torch.quantization.prepare(torch.quantization.fuse_modules(net, [["conv", "relu"]]))
+    prepared(torch.rand(4, 8, 6, 6))
+    return torch.quantization.convert(prepared)
+
+
+for kind in ("script", "trace"):
+    CASES[f"Quantised_{kind}"] = (quantised, ((torch.rand(2, 8, 6, 6),), (torch.rand(5, 8, 6, 6),)), kind)
+
+
 def arrays(values, name=""):
     """Tensors by the names that Ferry gives them: in0, in1 …; those of lists and dicts by their place."""
     flat = {}
@@ -261,7 +296,7 @@ def export(ferry, name, folder):
     torch.manual_seed(0)
     kind, inputs, way = CASES[name]
     module = kind().eval()
-    parameter = kind.forward.__code__.co_varnames[1]
+    parameter = module.forward.__code__.co_varnames[1]
     recordings = []
     for values in inputs:
         recordings.append(os.path.join(folder, f"io_{len(recordings)}.npz"))

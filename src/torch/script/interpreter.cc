@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "torch/export_support.h"
+#include "torch/script/quantized.h"
 
 namespace ferry::torch::script {
 namespace {
@@ -30,7 +31,8 @@ const ScriptValue* Arguments::Find(size_t position, std::string_view name) const
   return nullptr;
 }
 
-Interpreter::Interpreter(Library& library, Lowerer& lowerer) : library_(library), lowerer_(lowerer) {
+Interpreter::Interpreter(Library& library, Lowerer& lowerer)
+    : library_(library), lowerer_(lowerer), outermost_(lowerer.builder()) {
   std::set<const PickleValue*> seen;
   NameWeights(library.root(), "", seen);
 }
@@ -81,6 +83,8 @@ ScriptValue Interpreter::WeightFrom(const PickleValue& value, const std::string&
   std::string place = PlaceOf(*value.tensor, is_constant);
   auto known = weights_.find(place);
   if (known != weights_.end()) return known->second;
+  if (value.tensor->quantizer)
+    return weights_.emplace(place, QuantisedWeight(*value.tensor, path, is_constant)).first->second;
   Tensor tensor = library_.ReadTensor(*value.tensor, is_constant);
   Tensor stored = AsPairs(tensor);
   constexpr int64_t kSmall = 256;
@@ -133,6 +137,9 @@ ScriptValue Interpreter::FromPickle(const PickleValue& value, const std::string&
     case Kind::kObject: {
       auto object = std::make_shared<ObjectValue>();
       object->class_name = value.text;
+      if (IsPackedParams(value.text) && !value.items.empty())
+        return made_.emplace(&value, UnpackedParams(FromPickle(*value.items[0], path, is_constant), value.text))
+            .first->second;
       object->type = library_.FindClass(value.text);
       if (!object->type) Fail(ErrorCode::kInvalidModel, "the archive has no code for '", Printable(value.text), "'");
       object->path = path;
@@ -149,13 +156,22 @@ ScriptValue Interpreter::Attribute(const ScriptValue::Object& object, const std:
   auto known = object->attributes.find(name);
   if (known != object->attributes.end()) return known->second;
   if (name == "training" && lowerer_.options().training == LowerOptions::Training::kConvert) return Scalar(false);
-  if (object->stored) {
+  const Function* set_state = object->type->FindMethod("__setstate__");
+  if (object->stored && !object->stored->is(PickleValue::Kind::kDict) && set_state && !object->takes_state) {
+    object->takes_state = true;
+    CallFunction(*set_state, object, {{FromPickle(*object->stored, object->path, false)}, {}});
+    object->takes_state = false;
+    known = object->attributes.find(name);
+    if (known != object->attributes.end()) return known->second;
+  }
+  if (object->stored && !set_state) {
     if (!object->stored->is(PickleValue::Kind::kDict))
       Fail(ErrorCode::kUnsupported, "an object of class '", Printable(object->class_name), "' has a state of its own (",
            object->stored->KindName(), "), which has no export");
+  }
+  if (object->stored && object->stored->is(PickleValue::Kind::kDict))
     if (const PickleValue* stored = object->stored->Find(name))
       return object->attributes.emplace(name, FromPickle(*stored, Below(object->path, name), false)).first->second;
-  }
   if (const Class::Field* field = object->type->FindField(name); field && field->value) return Evaluate(*field->value);
   if (const Function* method = object->type->FindMethod(name)) return BoundMethod{method, object};
   Fail(ErrorCode::kInvalidModel, "'", Printable(object->class_name), "' has no attribute '", Printable(name), "'");
@@ -273,6 +289,7 @@ ScriptValue Interpreter::CallNamed(const std::string& name, const Arguments& arg
     return *value;
   }
   if (name.starts_with("ops.prim.")) return CallPrim(after("ops.prim."), arguments);
+  if (name.starts_with("ops.quantized.")) return CallQuantized(*this, after("ops.quantized."), arguments);
   if (name.starts_with("ops.torchvision.")) return CallAten(after("ops."), arguments);
   if (name.starts_with("ops.aten.")) return CallTorch(after("ops.aten."), arguments);
   if (name.starts_with("torch.")) {

@@ -73,6 +73,7 @@ class Interpreter {
   // --- objects
   ScriptValue FromPickle(const PickleValue& value, const std::string& path, bool is_constant);
   ScriptValue WeightFrom(const PickleValue& value, const std::string& path, bool is_constant);
+  ScriptValue QuantisedWeight(const TensorRecipe& recipe, const std::string& path, bool is_constant);
   void NameWeights(const PickleValue& object, const std::string& path, std::set<const PickleValue*>& seen);
   ScriptValue Attribute(const ScriptValue::Object& object, const std::string& name);
   bool IsTrained(const ScriptValue& value) const {
@@ -145,6 +146,7 @@ class Interpreter {
 
   Library& library_;
   Lowerer& lowerer_;
+  Builder& outermost_;  // of the graph itself, not of a body
   Frame* frame_ = nullptr;
   std::vector<Frame*> frames_;
   std::map<const PickleValue*, ScriptValue> made_;

@@ -90,7 +90,9 @@ const PickleValue& Library::Constant(size_t index) const {
 }
 
 Tensor Library::ReadTensor(const TensorRecipe& recipe, bool is_constant) {
-  return archive_.MakeTensor(recipe, is_constant ? "constants" : "data");
+  TensorRecipe integers = recipe;
+  integers.quantizer.reset();
+  return archive_.MakeTensor(integers, is_constant ? "constants" : "data");
 }
 
 }  // namespace ferry::torch::script

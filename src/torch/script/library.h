@@ -25,7 +25,7 @@ class Library {
   int version() const { return version_; }
   const PickleValue& root() const { return objects_.root(); }
   const PickleValue& Constant(size_t index) const;  // CONSTANTS.c0 …
-  // The elements of a pickled tensor of the objects, or of the constants.
+  // The elements of a pickled tensor of the objects, or of the constants; of a quantised one its integers.
   Tensor ReadTensor(const TensorRecipe& recipe, bool is_constant);
   // What the program was traced with, as far as the archive says: the arguments of forward; null when it does not.
   const PickleValue* traced_inputs() const { return traced_ ? FindTraced() : nullptr; }

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "torch/script/builtins.h"
+#include "torch/script/quantized.h"
 #include "torch/script/runtime_list.h"
 
 namespace ferry::torch::script {
@@ -209,6 +210,8 @@ constexpr struct {
     {"tensor", MakeTensor},
     {"as_tensor", MakeTensor},
     {"scalar_tensor", ScalarTensor},
+    {"quantize_per_tensor", QuantizePerTensor},
+    {"dequantize", Same},
 };
 
 constexpr struct {

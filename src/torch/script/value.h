@@ -45,6 +45,7 @@ struct ObjectValue : Container {
   std::string class_name;               // "__torch__.torch.nn.modules.linear.Linear"
   std::string path;                     // of a module: "layers.0.fc1"
   const PickleValue* stored = nullptr;  // attributes that nobody asked for yet
+  bool takes_state = false;             // while its own __setstate__ runs
   std::map<std::string, ScriptValue, std::less<>> attributes;
 };
 // A tensor without dimensions made of a number: what tracing makes of a size before it computes with it.

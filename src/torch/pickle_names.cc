@@ -1,5 +1,6 @@
 #include "torch/pickle_names.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "base/error.h"
@@ -190,8 +191,14 @@ bool IsKnownGlobal(std::string_view name) {
     if (!known.storage.empty() &&
         (name == Cat("torch.", known.storage) || name == Cat("torch.storage.", known.storage)))
       return true;
-  return name == "torch.Tensor" || name == "torch.nn.parameter.Parameter" || name == "torch.per_tensor_affine" ||
-         name == "torch.per_channel_affine";
+  static constexpr std::string_view kOthers[] = {"torch.Tensor",
+                                                 "torch.nn.parameter.Parameter",
+                                                 "torch.per_tensor_affine",
+                                                 "torch.per_channel_affine",
+                                                 "torch.qint8",
+                                                 "torch.quint8",
+                                                 "torch.qint32"};
+  return std::find(std::begin(kOthers), std::end(kOthers), name) != std::end(kOthers);
 }
 
 void CallKnownGlobal(std::string_view name, const Arguments& arguments, PickleValue& made) {

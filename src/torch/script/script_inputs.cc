@@ -235,7 +235,7 @@ void ScriptInputs::AskFor(const FunctionParameter& parameter, const Function& fo
     if (known) continue;
     std::string near = ClosestName(own, names);
     Fail(ErrorCode::kInvalidArgument, "the program has no input '", Printable(input.name), "'",
-         near.empty() ? std::string() : Cat("; did you mean '", Printable(near), "'?"), " Its inputs are ",
+         near.empty() ? std::string(".") : Cat("; did you mean '", Printable(near), "'?"), " Its inputs are ",
          Printable(Join(names, ", ")));
   }
   const Expression* type = parameter.type.get();
@@ -255,7 +255,7 @@ void ScriptInputs::CheckAllUsed() const {
     if (std::find(known_names_.begin(), known_names_.end(), name) == known_names_.end())
       Fail(ErrorCode::kInvalidArgument, option, " names the input '", Printable(name), "', which the program lacks",
            ClosestName(name, known_names_).empty()
-               ? std::string()
+               ? std::string(".")
                : Cat("; did you mean '", Printable(ClosestName(name, known_names_)), "'?"),
            " It has ", Join(known_names_, ", "));
   };

@@ -32,15 +32,18 @@ FEW = {
 MORE = {
     "fasterrcnn_resnet50_fpn": SMALL,
     "fasterrcnn_resnet50_fpn_v2": SMALL,
-    "fasterrcnn_mobilenet_v3_large_fpn": SMALL,
+    "fasterrcnn_mobilenet_v3_large_fpn": {**SMALL, "box_score_thresh": 0.01},
     "ssd300_vgg16": {},
-    "retinanet_resnet50_fpn_v2": SMALL,
+    "retinanet_resnet50_fpn_v2": {**SMALL, "score_thresh": 0.01},
     "maskrcnn_resnet50_fpn_v2": SMALL,
 }
 SIZES = [(64, 80), (72, 96)]
 # The layers that scores and boxes come from, and how much steeper or flatter they are made.
 STEEPER = {"rpn.head.cls_logits": 10, "cls_score": 2, "bbox_pred": 0.1, "classification_head.cls_logits": 0.6,
-           "classification_head": 3, "regression_head": 0.5}
+           "classification_head": 3, "regression_head.bbox_reg": 0.02, "regression_head": 0.5}
+
+# Networks whose scores would be all alike, or all 1.
+OTHER = {"ssd300_vgg16": 0.15, "retinanet_resnet50_fpn_v2": 8}
 
 
 def make(name, options):
@@ -56,6 +59,8 @@ def make(name, options):
         for layer, factor in STEEPER.items():
             if layer in path and isinstance(module, (torch.nn.Conv2d, torch.nn.Linear)):
                 module.weight *= 3 * factor if layer == "bbox_pred" and "mobilenet" in name else factor
+                if layer.startswith("classification_head") and "conv." not in path:
+                    module.weight *= OTHER.get(name, 1)
                 break
     return network.eval()
 

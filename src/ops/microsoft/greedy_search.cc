@@ -23,11 +23,7 @@ void ComputeGreedySearch(OpContext& context) {
     }
     if (std::all_of(ended.begin(), ended.end(), [](bool is_over) { return is_over; })) break;
   }
-  Tensor& out = context.Output(0, DType::kInt32, Shape{search.batch, search.max_length});
-  std::fill_n(out.MutableData<int32_t>(), out.size(), static_cast<int32_t>(search.pad));
-  for (size_t b = 0; b < search.sequences.size(); ++b)
-    std::copy(search.sequences[b].begin(), search.sequences[b].end(),
-              out.MutableData<int32_t>() + static_cast<int64_t>(b) * search.max_length);
+  search.WriteSequences();
 }
 
 }  // namespace

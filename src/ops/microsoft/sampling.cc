@@ -87,11 +87,7 @@ void ComputeSampling(OpContext& context) {
     }
     if (std::all_of(ended.begin(), ended.end(), [](bool is_over) { return is_over; })) break;
   }
-  Tensor& out = context.Output(0, DType::kInt32, Shape{search.batch, search.max_length});
-  std::fill_n(out.MutableData<int32_t>(), out.size(), static_cast<int32_t>(search.pad));
-  for (size_t b = 0; b < search.sequences.size(); ++b)
-    std::copy(search.sequences[b].begin(), search.sequences[b].end(),
-              out.MutableData<int32_t>() + static_cast<int64_t>(b) * search.max_length);
+  search.WriteSequences();
   if (context.Wants(1))
     std::copy(scores.begin(), scores.end(),
               context.Output(1, DType::kFloat, Shape{search.batch, search.words}).MutableData<float>());

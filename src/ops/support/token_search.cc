@@ -34,6 +34,14 @@ Tensor Table(const std::vector<std::vector<int32_t>>& rows) {
 
 }  // namespace
 
+void TokenSearch::WriteSequences() const {
+  Tensor& out = context_.Output(0, DType::kInt32, Shape{batch, max_length});
+  std::fill_n(out.MutableData<int32_t>(), out.size(), static_cast<int32_t>(pad));
+  for (size_t b = 0; b < sequences.size(); ++b)
+    std::copy(sequences[b].begin(), sequences[b].end(),
+              out.MutableData<int32_t>() + static_cast<int64_t>(b) * max_length);
+}
+
 int64_t IntInput(const OpContext& context, int place, const char* what, int64_t otherwise) {
   if (place < 0 || !context.Has(static_cast<size_t>(place))) return otherwise;
   return ScalarInt(context.Input(static_cast<size_t>(place)), what);

@@ -31,6 +31,8 @@ struct TokenSearch {
   std::vector<float> NextLogits(std::span<const int64_t> from);
   // Penalties and masks. `step` counts from 0.
   void Adjust(std::vector<float>& scores, int64_t step) const;
+  // Output 0 of a search without beams: each sequence, filled up with `pad` to the longest there may be.
+  void WriteSequences() const;
   bool IsFull() const { return static_cast<int64_t>(sequences[0].size()) >= max_length; }
 
  private:

@@ -7,8 +7,9 @@
 #include "base/error.h"
 #include "graph/standard.h"
 #include "onnx/aligned.h"
-#include "onnx/schema.h"
+#include "onnx/arity.h"
 #include "onnx/upgrade/upgrade.h"
+#include "ops/operator.h"
 #include "ops/support/dense.h"
 #include "ops/traits.h"
 #include "passes/expand_composed.h"
@@ -40,17 +41,15 @@ void ConstantsToInitializers(Graph& graph) {
   });
 }
 
-// Passes and kernels read inputs by number: a node that has too few of them ends here.
-void RequireArity(const Node& node) {
-  const Schema* schema = FindSchema(node.domain, node.op_type, NewestOpset(node.domain));
-  if (!schema) return;
-  auto require = [&](size_t count, size_t least, size_t most, const char* what) {
-    if (count >= least && count <= most) return;
-    Fail(ErrorCode::kInvalidModel, Describe(node), ": it has ", count, " ", what, ", the operator has ",
-         count < least ? "at least " : "at most ", count < least ? least : most);
-  };
-  require(node.inputs.size(), schema->min_inputs, schema->max_inputs, "inputs");
-  require(node.outputs.size(), schema->min_outputs, schema->max_outputs, "outputs");
+// Operators of the internal domain are written by passes for kernels that trust them.
+void RefuseInternal(const Graph& graph) {
+  if (InternalOperators::Allowed()) return;
+  ForEachGraph(graph, [](const Graph& one) {
+    for (const Node& node : one.nodes)
+      if (node.domain == kInternalDomain)
+        Fail(ErrorCode::kInvalidModel, Describe(node), ": the domain '", kInternalDomain,
+             "' is for operators that Ferry makes while it prepares a model; a model can't bring them");
+  });
 }
 
 // Tensors that will be read are added to `read`.
@@ -100,12 +99,15 @@ int ThreadsFor(int asked) {
 
 }  // namespace
 
+constinit thread_local int InternalOperators::depth_ = 0;
+
 Graph PrepareGraph(const Model& model, int threads, Weights weights) {
   if (!model.has_graph) Fail(ErrorCode::kInvalidModel, "the model has no graph");
   Model copy = CopyDeep(model);
   UpgradeToNewest(copy);
   copy.graph.value_infos.clear();  // inference finds more
   InlineFunctions(copy);
+  RefuseInternal(copy.graph);
   ExpandGradients(copy);
   ExpandComposed(copy);
   std::vector<Tensor*> read;

@@ -1,5 +1,6 @@
 #include "convert/convert.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -116,6 +117,23 @@ TEST(Convert, OperatorCasesMeanTheSame) {
     }
   }
   EXPECT_GT(same, 5000 / kEveryOpset);
+}
+
+// Rules read inputs by number; what is missing is said before.
+TEST(Convert, NodesWithTooFewInputsAreRefused) {
+  auto refusal = [&](const char* op, std::vector<std::string> inputs, std::vector<std::string> outputs) -> std::string {
+    Model model = MakeModel({MakeInfo("x", DType::kFloat, {2})}, {MakeNode(op, std::move(inputs), std::move(outputs))},
+                            {MakeInfo("y", DType::kFloat, {2})});
+    try {
+      ConvertOpset(model, 11);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal("Swish", {}, {"y"}), ::testing::HasSubstr("it has 0 inputs, the operator has at least 1"));
+  EXPECT_THAT(refusal("RMSNormalization", {"x"}, {"y"}), ::testing::HasSubstr("it has 1 inputs"));
+  EXPECT_THAT(refusal("Mish", {"x"}, {}), ::testing::HasSubstr("it has 0 outputs"));
 }
 
 }  // namespace

@@ -242,5 +242,20 @@ TEST(Session, InlinesFunctionsWithTheirAttributes) {
             (std::vector<float>{1, -4}));
 }
 
+// What passes are sure of is not checked again: no file may say it.
+TEST(Session, ModelsMayNotBringInternalOperators) {
+  Node node = MakeNode("QuantizedConv", {"x"}, {"y"});
+  node.domain = "ferry";
+  Model model = MakeModel({MakeInfo("x", DType::kFloat, {2, 1})}, {node}, {MakeInfo("y")});
+  try {
+    auto session = Session::FromModel(std::move(model), {.threads = 1});
+    session->Run(std::vector<NamedValue>{{"x", Floats({1, 2}, {2, 1})}});
+    FAIL() << "it ran";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidModel);
+    EXPECT_NE(error.message().find("a model can't bring them"), std::string::npos) << error.message();
+  }
+}
+
 }  // namespace
 }  // namespace ferry

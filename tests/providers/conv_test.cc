@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "engine/prepare.h"
 #include "engine/session.h"
 #include "ops/support/fused.h"
 #include "tests/support/graphs.h"
@@ -197,6 +198,7 @@ TEST(Conv, DeepWindowsOverFewChannelsAgree) {
 // Everything that a region of channels-last images may hold, with values that leave it in the middle.
 // The same bits as two steps give, in the first run and in later ones.
 TEST(Conv, ScalesItsInputItself) {
+  const InternalOperators allowed;
   Random random(35);
   for (int round = 0; round < 40; ++round) {
     const int64_t channels = random.Int(1, 70), features = random.Int(1, 40), batch = random.Int(1, 2);

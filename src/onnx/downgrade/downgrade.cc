@@ -3,6 +3,7 @@
 #include <array>
 #include <unordered_set>
 
+#include "onnx/arity.h"
 #include "onnx/downgrade/rules.h"
 #include "onnx/schema.h"
 
@@ -78,6 +79,7 @@ class Downgrader {
       return;
     }
     std::string place = Describe(node), op = node.op_type;
+    RequireArity(node);
     NodeRewrite rewrite(std::move(node), target_, shared_, scope);
     try {
       ApplyRules(rewrite, op);

@@ -119,6 +119,13 @@ TEST(Convert, OperatorCasesMeanTheSame) {
   EXPECT_GT(same, 5000 / kEveryOpset);
 }
 
+TEST(Convert, SplitsIntoMorePartsThanOutputsAreRefused) {
+  Node split = MakeNode("Split", {"x"}, {"y"});
+  split.Set("num_outputs", int64_t{1} << 62);
+  Model model = MakeModel({MakeInfo("x", DType::kFloat, {2})}, {split}, {MakeInfo("y", DType::kFloat, {2})});
+  EXPECT_THROW(ConvertOpset(model, 11), Error);
+}
+
 // Rules read inputs by number; what is missing is said before.
 TEST(Convert, NodesWithTooFewInputsAreRefused) {
   auto refusal = [&](const char* op, std::vector<std::string> inputs, std::vector<std::string> outputs) -> std::string {

@@ -242,6 +242,19 @@ TEST(Session, InlinesFunctionsWithTheirAttributes) {
             (std::vector<float>{1, -4}));
 }
 
+// A pass that looks for the factors of 'y' would go round and round.
+TEST(Session, ValuesAreGivenOnce) {
+  Model model = MakeModel({MakeInfo("x", DType::kFloat, {2}), MakeInfo("y", DType::kFloat, {2})},
+                          {MakeNode("Mul", {"y", "x"}, {"y"}), MakeNode("Sigmoid", {"y"}, {"z"})}, {MakeInfo("z")});
+  try {
+    Session::FromModel(std::move(model), {.threads = 1});
+    FAIL() << "it was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidModel);
+    EXPECT_NE(error.message().find("gives 'y', which exists already"), std::string::npos) << error.message();
+  }
+}
+
 // What passes are sure of is not checked again: no file may say it.
 TEST(Session, ModelsMayNotBringInternalOperators) {
   Node node = MakeNode("QuantizedConv", {"x"}, {"y"});

@@ -32,7 +32,7 @@ Words ForModel(const Place& at, Random& random) {
     case 5: return Join({"doctor", at.mutant, "--fix", out}, kLimits);
     case 6:
     case 7: return {"convert", at.mutant, "--opset", opset, "-o", out};
-    case 8: return {"optimize", at.mutant, "-o", out};
+    case 8: return Join({"optimize", at.mutant, "-o", out}, kLimits);
     case 9: return Join({"bench", at.mutant, "--iters", "1", "--warmup", "0", "--threads", "1"}, kLimits);
     default:
       if (at.recording.empty())
@@ -42,7 +42,7 @@ Words ForModel(const Place& at, Random& random) {
 }
 
 Words ForProgram(const Place& at, Random& random) {
-  Words words{"export", at.mutant, "-o", at.folder + "/out.onnx"};
+  Words words = Join({"export", at.mutant, "-o", at.folder + "/out.onnx"}, kLimits);
   if (!at.recording.empty() && random() % 2) words = Join(words, {"--data", at.recording, "--verify"});
   if (random() % 4 == 0) words = Join(words, {"--opset", std::to_string(11 + random() % 18)});
   if (random() % 8 == 0) words.push_back(random() % 2 ? "--eval" : "--no-fold");
@@ -52,13 +52,13 @@ Words ForProgram(const Place& at, Random& random) {
 Words ForRecording(const Specimen& specimen, const Place& at, Random& random) {
   const std::string out = at.folder + "/out.onnx";
   if (specimen.model.empty() && !specimen.program.empty())
-    return {"export", specimen.program, "-o", out, "--verify", "--data", at.mutant};
+    return Join({"export", specimen.program, "-o", out, "--verify", "--data", at.mutant}, kLimits);
   switch (random() % 6) {
     case 0:
     case 1: return Join({"run", specimen.model, "--inputs", at.mutant, "--threads", "1"}, kLimits);
     case 2: return Join({"compare", specimen.model, "--data", at.mutant, "--threads", "1"}, kLimits);
     case 3: return Join({"doctor", specimen.model, "--data", at.mutant}, kLimits);
-    case 4: return {"optimize", specimen.model, "-o", out, "--data", at.mutant};
+    case 4: return Join({"optimize", specimen.model, "-o", out, "--data", at.mutant}, kLimits);
     default: return Join({"run", specimen.model, "--inputs", at.mutant, "--outputs", at.folder + "/out.npz"}, kLimits);
   }
 }

@@ -54,6 +54,9 @@ constexpr Option kOptions[] = {
      .completes = Completes::kFile,
      .repeated = true},
     kMaxInflatedOption,
+    kTimeLimitOption,
+    kMemoryLimitOption,
+    kMaxIterationsOption,
     {.name = "rtol", .value = "R", .help = "relative tolerance of --verify (usually 1e-3)"},
     {.name = "atol", .value = "A", .help = "absolute tolerance of --verify (usually 1e-5)"},
 };

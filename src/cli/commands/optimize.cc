@@ -26,6 +26,9 @@ constexpr Option kOptions[] = {
      .completes = Completes::kFile,
      .repeated = true},
     {.name = "unproved", .help = "write the model also where it can't be run here, so that nothing proves it"},
+    kTimeLimitOption,
+    kMemoryLimitOption,
+    kMaxIterationsOption,
 };
 
 constexpr Example kExamples[] = {
@@ -65,6 +68,7 @@ std::string ToLines(const OptimizedModel& made, const Proof& proof) {
 }
 
 int Run(const Arguments& arguments) {
+  const RunScope scope("the optimisation", LimitsFrom(arguments), nullptr, RunScope::Memory::kNotCounted);
   const std::string& path = arguments.positions()[0];
   const std::string out = arguments.Get("output");
   const std::map<std::string, int64_t> dimensions = DimensionsFrom(arguments);

@@ -29,6 +29,8 @@ void AxisFromFront(NodeRewrite& r) {
 void SplitWithoutCount(NodeRewrite& r) {
   if (r.node.HasInput(1)) return;
   int64_t count = r.node.Int("num_outputs", static_cast<int64_t>(r.node.outputs.size()));
+  if (count != static_cast<int64_t>(r.node.outputs.size()))
+    Refuse("num_outputs is ", count, ", but the node has ", r.node.outputs.size(), " outputs");
   r.node.Remove("num_outputs");
   const SymbolicShape* shape = r.ShapeOf(r.node.inputs.at(0));
   int64_t axis = shape ? FromFront(r, r.node.Int("axis", 0), r.node.inputs[0]) : -1;

@@ -108,6 +108,7 @@ void ForInt8Parts(const OpContext& context, const Int8Weights& weights, const In
 void ForInt8Blocks(const OpContext& context, const Int8Shape& shape, int64_t rows,
                    FunctionRef<void(const Int8Block&)> body) {
   int64_t units = shape.groups > 1 ? shape.groups : PaddedColumns(shape.columns) / kInt8PanelWidth;
+  if (rows == 0 || units == 0) return;
   int64_t threads = context.services().pool ? context.services().pool->threads() : 1;
   int64_t block_rows = BlockRows(rows, shape.depth, threads), blocks = (rows + block_rows - 1) / block_rows, parts = 1;
   // Rows are made ready for each part again, so that there should be few.

@@ -16,8 +16,9 @@
 namespace ferry {
 namespace {
 
-// More pieces than threads even out uneven work without costing much.
-constexpr int64_t kMostPieces = 64;
+// More pieces than threads even out uneven work without costing much, and between two of them a run can be ended.
+constexpr int64_t kMostPieces = 256;
+constexpr int64_t kMostStretches = 64;
 
 // Pieces of [0, count) of nearly the same length. Their number is even where the grain allows a choice: a half of one
 // loop then is the same half of the next, and two threads have as much to do.
@@ -115,7 +116,7 @@ class Loop {
   Loop(FunctionRef<void(int64_t, int64_t)> body, const Cuts& cuts, int threads)
       : body_(body),
         cuts_(cuts),
-        stretch_count_(std::min<int64_t>(pieces(), threads)),
+        stretch_count_(std::min({pieces(), int64_t{threads}, kMostStretches})),
         scope_(RunScope::Current()),
         may_stop_(scope_ && scope_->may_stop()) {
     for (int64_t i = 0; i < stretch_count_; ++i)
@@ -154,7 +155,7 @@ class Loop {
   const bool may_stop_;
   std::atomic<bool> failed_{false};
   std::exception_ptr failure_;
-  Stretch stretches_[kMostPieces];
+  Stretch stretches_[kMostStretches];
 };
 
 // Apart from its callers, which mostly do without cuts.

@@ -52,22 +52,22 @@ void RefuseInternal(const Graph& graph) {
   });
 }
 
-// Passes follow a value to the node that gives it, and would go in circles where it gives what it reads.
-void RequireEachGivenOnce(const Graph& graph) {
-  std::unordered_set<std::string_view> given;
-  for (const ValueInfo& input : graph.inputs) given.insert(input.name);
-  for (const StoredTensor& initializer : graph.initializers) given.insert(initializer.name);
+// Passes follow a value to the node that makes it; with two of them they could go in circles.
+void RequireOneMaker(const Graph& graph) {
+  std::unordered_set<std::string_view> made;
+  for (const ValueInfo& input : graph.inputs) made.insert(input.name);
+  for (const StoredTensor& initializer : graph.initializers) made.insert(initializer.name);
   for (const Node& node : graph.nodes)
     for (const std::string& output : node.outputs)
-      if (!output.empty() && !given.insert(output).second)
+      if (!output.empty() && !made.insert(output).second)
         Fail(ErrorCode::kInvalidModel, Describe(node), ": gives '", Printable(output),
              "', which exists already; rename one of the two");
 }
 
 // Tensors that will be read are added to `read`.
 void PrepareOne(Graph& graph, std::vector<Tensor*>& read) {
+  RequireOneMaker(graph);
   for (const Node& node : graph.nodes) RequireArity(node);
-  RequireEachGivenOnce(graph);
   ConstantsToInitializers(graph);
   for (const StoredSparseTensor& sparse : graph.sparse_initializers) graph.initializers.push_back(Densify(sparse));
   graph.sparse_initializers.clear();

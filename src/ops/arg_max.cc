@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/work_poll.h"
 #include "ops/support/elementwise.h"
 
 namespace ferry {
@@ -14,18 +15,20 @@ void FindBest(const T* x, int64_t count, int64_t stride, int64_t columns, bool t
   T best[kColumns];
   std::copy_n(x, columns, best);
   std::fill_n(index, columns, 0);
-  for (int64_t row = 1; row < count; ++row) {
-    const T* values = x + row * stride;
-    for (int64_t j = 0; j < columns; ++j) {
-      T value = values[j];
-      bool wins = Better{}(value, best[j]) || (value != value && best[j] == best[j]);
-      bool draws = value == best[j] || (value != value && best[j] != best[j]);
-      if (wins || (takes_last && draws)) {
-        best[j] = value;
-        index[j] = row;
+  ForLookedParts(count - 1, columns, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin + 1; row <= end; ++row) {
+      const T* values = x + row * stride;
+      for (int64_t j = 0; j < columns; ++j) {
+        T value = values[j];
+        bool wins = Better{}(value, best[j]) || (value != value && best[j] == best[j]);
+        bool draws = value == best[j] || (value != value && best[j] != best[j]);
+        if (wins || (takes_last && draws)) {
+          best[j] = value;
+          index[j] = row;
+        }
       }
     }
-  }
+  });
 }
 
 Shape ArgShape(const Shape& shape, size_t axis, bool keeps) {

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/work_poll.h"
 #include "ops/operator.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/pool.h"
@@ -42,7 +43,9 @@ template <class T, class Term>
 void SumPlane(const PoolPlan& plan, const T* plane, T* out, const Term& term) {
   const WindowAxis& last = plan.axes.back();
   std::fill_n(out, plan.counts.output, T{0});
+  WorkPoll poll;
   ForEachKernelRow(plan.axes, [&](int64_t row, int64_t, int64_t offset) {
+    poll(last.kernel * last.output);
     T* to = out + row * last.output;
     for (int64_t k = 0; k < last.kernel; ++k) {
       OutputRange valid = ValidOutputs(last, k);

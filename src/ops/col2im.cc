@@ -1,5 +1,6 @@
 #include <complex>
 
+#include "base/work_poll.h"
 #include "ops/operator.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/indices.h"
@@ -55,7 +56,9 @@ template <class T>
 void AddColumns(const std::vector<BlockAxis>& axes, const T* columns, T* image) {
   size_t rank = axes.size();
   std::vector<int64_t> counter(2 * rank);  // position inside the block, then the block's step, axis by axis
+  WorkPoll poll;
   for (;; ++columns) {
+    poll(8);
     int64_t place = 0;
     bool inside = true;
     for (size_t a = 0; a < rank && inside; ++a) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/work_poll.h"
 #include "kernels/gemm.h"
 #include "ops/operator.h"
 #include "ops/support/dispatch.h"
@@ -22,7 +23,9 @@ void ScatterTap(const TransposePlan& plan, const std::vector<int64_t>& tap, cons
   int64_t begin = first >= 0 ? 0 : (-first + last.stride - 1) / last.stride;
   int64_t end = first >= last.output ? 0 : std::min(last.input, (last.output - 1 - first) / last.stride + 1);
   int64_t rows = plan.counts.input / std::max<int64_t>(last.input, 1);
+  WorkPoll poll;
   for (int64_t row = 0; row < rows; ++row, column += last.input) {
+    poll(last.input);
     int64_t offset = 0;
     bool inside = true;
     for (size_t a = 0; a < outer_rank && inside; ++a) {
@@ -68,8 +71,11 @@ void RunFeatures(const OpContext& context, const TransposePlan& plan, const T* x
 template <class T>
 void RunTranspose(const OpContext& context, const TransposePlan& plan, const T* x, const T* w, const T* bias, T* y) {
   int64_t features = plan.group_features * plan.groups;
-  for (int64_t i = 0; i < plan.batch * features; ++i)
-    std::fill_n(y + i * plan.counts.output, plan.counts.output, bias ? bias[i % features] : T{0});
+  WorkPoll poll;
+  for (int64_t i = 0; i < plan.batch * features; ++i, poll(plan.counts.output))
+    ForLookedParts(plan.counts.output, 1, [&](int64_t begin, int64_t end) {
+      std::fill_n(y + i * plan.counts.output + begin, end - begin, bias ? bias[i % features] : T{0});
+    });
   if (plan.group_features == 0 || plan.group_channels == 0 || plan.counts.input == 0) return;
   int64_t per_feature = CheckedProduct(plan.counts.taps, plan.counts.input);
   int64_t chunk = std::clamp<int64_t>(kColumnElements / per_feature, 1, plan.group_features);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/work_poll.h"
 #include "ops/operator.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/elements.h"
@@ -25,7 +26,9 @@ void ComputeEyeLike(OpContext& context) {
   DType dtype = TypeAttribute(context.node(), "dtype", like.dtype());
   Tensor one = One(dtype);
   Tensor& out = context.Output(0, dtype, like.shape());
-  if (out.bytes() > 0) std::memset(out.mutable_raw(), 0, out.bytes());
+  ForLookedParts(static_cast<int64_t>(out.bytes()), 1, [&](int64_t begin, int64_t end) {
+    std::memset(out.mutable_raw() + begin, 0, static_cast<size_t>(end - begin));
+  });
   int64_t rows = like.dim(0), cols = like.dim(1), k = context.node().Int("k", 0);
   if (k >= cols || k <= -rows) return;
   int64_t row = std::max<int64_t>(0, -k), col = std::max<int64_t>(0, k);

@@ -1,3 +1,4 @@
+#include "base/work_poll.h"
 #include "ops/operator.h"
 #include "ops/support/elements.h"
 #include "ops/support/indices.h"
@@ -18,7 +19,9 @@ void ComputeGatherElements(OpContext& context) {
       using T = typename decltype(tag)::type;
       const T* source = RawData<T>(from);
       T* target = MutableRawData<T>(out);
-      for (size_t i = 0; i < places.size(); ++i) target[i] = source[places[i]];
+      ForLookedParts(static_cast<int64_t>(places.size()), 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) target[i] = source[places[static_cast<size_t>(i)]];
+      });
     });
   });
 }

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/work_poll.h"
 #include "ops/operator.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/widen.h"
@@ -12,10 +13,11 @@ namespace {
 template <class T, class Term>
 double Sum(const T* values, int64_t count, const Term& term) {
   double sums[8] = {};
-  int64_t i = 0;
-  for (; i + 8 <= count; i += 8)
-    for (int64_t lane = 0; lane < 8; ++lane) sums[lane] += term(values[i + lane]);
-  for (; i < count; ++i) sums[0] += term(values[i]);
+  ForLookedParts(count / 8, 8, [&](int64_t begin, int64_t end) {
+    for (int64_t i = 8 * begin; i < 8 * end; i += 8)
+      for (int64_t lane = 0; lane < 8; ++lane) sums[lane] += term(values[i + lane]);
+  });
+  for (int64_t i = count / 8 * 8; i < count; ++i) sums[0] += term(values[i]);
   return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
@@ -52,8 +54,10 @@ void ComputeGlobalMaxPool(OpContext& context) {
   ComputeGlobal(context, [](const auto* values, int64_t count) {
     using T = std::remove_cvref_t<decltype(*values)>;
     T best = -std::numeric_limits<T>::infinity();
-    for (int64_t i = 0; i < count; ++i)
-      if (values[i] > best || std::isnan(values[i])) best = values[i];
+    ForLookedParts(count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        if (values[i] > best || std::isnan(values[i])) best = values[i];
+    });
     return best;
   });
 }

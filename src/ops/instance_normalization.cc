@@ -3,6 +3,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "base/work_poll.h"
 #include "kernels/elementwise.h"
 #include "ops/support/cast_tensor.h"
 #include "ops/support/elementwise.h"
@@ -25,10 +26,14 @@ void NormalizeFloats(const GroupRun<float>& run) {
   const ElementwiseKernels& kernels = BestElementwiseKernels();
   int64_t count = run.channels * run.size;
   auto mean = static_cast<float>(kernels.sum(run.x, count) / static_cast<double>(count));
+  CheckRun();
   double variance = kernels.squares(run.x, mean, count) / static_cast<double>(count);
   auto factor = static_cast<float>(1 / std::sqrt(variance + run.epsilon));
   for (int64_t c = 0; c < run.channels; ++c)
-    kernels.standardize(run.x + c * run.size, mean, factor * run.scale[c], run.bias[c], run.y + c * run.size, run.size);
+    ForLookedParts(run.size, 1, [&](int64_t begin, int64_t end) {
+      const int64_t at = c * run.size + begin;
+      kernels.standardize(run.x + at, mean, factor * run.scale[c], run.bias[c], run.y + at, end - begin);
+    });
 }
 
 template <class T>

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/work_poll.h"
 #include "ops/operator.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/pool.h"
@@ -23,7 +24,9 @@ template <class T>
 void PoolPlane(const PoolPlan& plan, const T* plane, T* out) {
   const WindowAxis& last = plan.axes.back();
   std::fill_n(out, plan.counts.output, kLowest<T>);
+  WorkPoll poll;
   ForEachKernelRow(plan.axes, [&](int64_t row, int64_t, int64_t offset) {
+    poll(last.kernel * last.output);
     T* to = out + row * last.output;
     for (int64_t k = 0; k < last.kernel; ++k) {
       OutputRange valid = ValidOutputs(last, k);
@@ -41,7 +44,9 @@ void PoolPlaneWithPlaces(const PoolPlan& plan, const T* plane, T* out, int64_t* 
   const WindowAxis& last = plan.axes.back();
   std::fill_n(out, plan.counts.output, kLowest<T>);
   std::fill_n(places, plan.counts.output, int64_t{-1});
+  WorkPoll poll;
   ForEachKernelRow(plan.axes, [&](int64_t row, int64_t, int64_t offset) {
+    poll(last.kernel * last.output);
     int64_t to = row * last.output;
     for (int64_t k = 0; k < last.kernel; ++k) {
       OutputRange valid = ValidOutputs(last, k);

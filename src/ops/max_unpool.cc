@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "base/work_poll.h"
 #include "ops/operator.h"
 #include "ops/support/window.h"
 
@@ -31,6 +32,12 @@ void CopyIntoCorner(const std::byte* from, const Shape& small, std::byte* to, co
   }
 }
 
+void FillWithZeros(Tensor& tensor) {
+  ForLookedParts(static_cast<int64_t>(tensor.bytes()), 1, [&](int64_t begin, int64_t end) {
+    std::memset(tensor.mutable_raw() + begin, 0, static_cast<size_t>(end - begin));
+  });
+}
+
 void ComputeMaxUnpool(OpContext& context) {
   const Tensor& x = context.Input(0);
   const Tensor& indices = context.Input(1);
@@ -53,16 +60,18 @@ void ComputeMaxUnpool(OpContext& context) {
   Tensor& y = context.Output(0, x.dtype(), shape);
   bool is_larger = !(shape == inferred);
   Tensor unpooled = is_larger ? Tensor(x.dtype(), inferred) : y;
-  if (unpooled.bytes() > 0) std::memset(unpooled.mutable_raw(), 0, unpooled.bytes());
+  FillWithZeros(unpooled);
   size_t element = static_cast<size_t>(BitWidth(x.dtype())) / 8;
   const int64_t* places = indices.Data<int64_t>();
+  WorkPoll poll;
   for (int64_t i = 0; i < x.size(); ++i) {
+    poll(8);
     Require(places[i] >= 0 && places[i] < unpooled.size(), "index ", places[i], " is outside the output ", inferred);
     std::memcpy(unpooled.mutable_raw() + static_cast<size_t>(places[i]) * element,
                 x.raw() + static_cast<size_t>(i) * element, element);
   }
   if (!is_larger || y.bytes() == 0) return;
-  std::memset(y.mutable_raw(), 0, y.bytes());
+  FillWithZeros(y);
   CopyIntoCorner(unpooled.raw(), inferred, y.mutable_raw(), shape, element);
 }
 

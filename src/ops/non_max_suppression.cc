@@ -2,6 +2,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/work_poll.h"
 #include "ops/operator.h"
 #include "ops/support/scalar.h"
 
@@ -52,8 +53,10 @@ std::vector<int64_t> SelectBoxes(const std::vector<Box>& boxes, const float* sco
   auto rank = [&](int64_t i) { return scores[i] != scores[i] ? -std::numeric_limits<float>::infinity() : scores[i]; };
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return rank(a) > rank(b); });
   std::vector<int64_t> kept;
+  WorkPoll poll;
   for (int64_t candidate : order) {
     if (static_cast<int64_t>(kept.size()) >= limits.most_boxes) break;
+    poll(static_cast<int64_t>(kept.size()));
     bool stays = std::none_of(kept.begin(), kept.end(), [&](int64_t other) {
       return OverlapsMoreThan(boxes[static_cast<size_t>(candidate)], boxes[static_cast<size_t>(other)], limits.overlap);
     });

@@ -82,7 +82,10 @@ void ComputeBernoulli(OpContext& context) {
   RandomState state = RandomStateFor(context.node());
   Tensor probabilities = CastTensor(x, DType::kDouble), drawn(DType::kBool, x.shape());
   const double* p = probabilities.Data<double>();
-  for (int64_t i = 0; i < x.size(); ++i) drawn.MutableData<bool>()[i] = state.Uniform() < p[i];
+  for (int64_t i = 0; i < x.size(); ++i) {
+    if (i % kElementsBetweenPolls == 0) context.CheckCancelled();
+    drawn.MutableData<bool>()[i] = state.Uniform() < p[i];
+  }
   CastInto(drawn, context.Output(0, TypeAttribute(context.node(), "dtype", x.dtype()), x.shape()));
 }
 
@@ -106,7 +109,10 @@ void ComputeMultinomial(OpContext& context) {
     double largest = *std::max_element(log_odds, log_odds + classes), total = 0;
     std::vector<double> cumulative;
     for (int64_t c = 0; c < classes; ++c) cumulative.push_back(total += std::exp(log_odds[c] - largest));
-    for (int64_t i = 0; i < samples; ++i) *out++ = ClassAt(cumulative, state.Uniform() * total);
+    for (int64_t i = 0; i < samples; ++i) {
+      if (i % kElementsBetweenPolls == 0) context.CheckCancelled();
+      *out++ = ClassAt(cumulative, state.Uniform() * total);
+    }
   }
   DType type = TypeAttribute(context.node(), "dtype", DType::kInt32);
   Require(type == DType::kInt32 || type == DType::kInt64, "attribute 'dtype' must be int32 or int64, is ", type);

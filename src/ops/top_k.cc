@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "base/check_run.h"
+#include "base/work_poll.h"
 #include "ops/operator.h"
 #include "ops/support/elements.h"
 #include "ops/support/infer.h"
@@ -19,11 +19,16 @@ struct Candidate {
 // The best `count` of the candidates come first, in order.
 void SelectBest(std::vector<Candidate>& candidates, int64_t count) {
   auto end = candidates.begin() + count;
+  WorkPoll poll;
+  auto better = [&](const Candidate& a, const Candidate& b) {
+    poll(1);
+    return a < b;
+  };
   // A few of many: a heap of the few. Otherwise a partition first.
   if (count < static_cast<int64_t>(candidates.size()) / 16)
-    return std::partial_sort(candidates.begin(), end, candidates.end());
-  if (end != candidates.end()) std::nth_element(candidates.begin(), end, candidates.end());
-  std::sort(candidates.begin(), end);
+    return std::partial_sort(candidates.begin(), end, candidates.end(), better);
+  if (end != candidates.end()) std::nth_element(candidates.begin(), end, candidates.end(), better);
+  std::sort(candidates.begin(), end, better);
 }
 
 void ComputeTopK(OpContext& context) {
@@ -46,8 +51,10 @@ void ComputeTopK(OpContext& context) {
     for (int64_t line = begin; line < end; ++line) {
       CheckRun();
       int64_t base = line / inner * length * inner + line % inner, to = line / inner * count * inner + line % inner;
-      for (int64_t i = 0; i < length; ++i)
-        candidates[static_cast<size_t>(i)] = {keys[static_cast<size_t>(base + i * inner)] ^ flip, i};
+      ForLookedParts(length, 4, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i)
+          candidates[static_cast<size_t>(i)] = {keys[static_cast<size_t>(base + i * inner)] ^ flip, i};
+      });
       SelectBest(candidates, count);
       for (int64_t k = 0; k < count; ++k) chosen[to + k * inner] = candidates[static_cast<size_t>(k)].index;
     }
@@ -56,8 +63,10 @@ void ComputeTopK(OpContext& context) {
     using T = typename decltype(tag)::type;
     const T* from = RawData<T>(x);
     T* to = MutableRawData<T>(values);
-    for (int64_t i = 0; i < values.size(); ++i)
-      to[i] = from[(i / (count * inner) * length + chosen[i]) * inner + i % inner];
+    ForLookedParts(values.size(), 8, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        to[i] = from[(i / (count * inner) * length + chosen[i]) * inner + i % inner];
+    });
   });
 }
 

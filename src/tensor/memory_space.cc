@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/free_soon.h"
 #include "tensor/tensor.h"
 
 namespace ferry {
@@ -20,7 +21,7 @@ std::byte* HostMemorySpace::Allocate(size_t bytes) {
   return data;
 }
 
-void HostMemorySpace::Free(std::byte* data, size_t) { std::free(data); }
+void HostMemorySpace::Free(std::byte* data, size_t bytes) { FreeSoon(data, bytes); }
 
 void HostMemorySpace::CopyInside(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes > 0) std::memmove(to, from, bytes);

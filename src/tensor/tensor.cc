@@ -5,6 +5,7 @@
 
 #include "base/memory_account.h"
 #include "base/run_scope.h"
+#include "base/work_poll.h"
 
 namespace ferry {
 
@@ -262,7 +263,11 @@ namespace {
 template <class T>
 std::vector<int64_t> Widen(const Tensor& tensor) {
   const T* data = tensor.Data<T>();
-  return {data, data + tensor.size()};
+  std::vector<int64_t> wide;
+  wide.reserve(static_cast<size_t>(tensor.size()));
+  ForLookedParts(tensor.size(), 1,
+                 [&](int64_t begin, int64_t end) { wide.insert(wide.end(), data + begin, data + end); });
+  return wide;
 }
 }  // namespace
 

@@ -141,6 +141,10 @@ TEST(Convert, NodesWithTooFewInputsAreRefused) {
   EXPECT_THAT(refusal("Swish", {}, {"y"}), ::testing::HasSubstr("it has 0 inputs, the operator has at least 1"));
   EXPECT_THAT(refusal("RMSNormalization", {"x"}, {"y"}), ::testing::HasSubstr("it has 1 inputs"));
   EXPECT_THAT(refusal("Mish", {"x"}, {}), ::testing::HasSubstr("it has 0 outputs"));
+  Model split = MakeModel({MakeInfo("x", DType::kFloat, {7})},
+                          {MakeNode("Split", {"x"}, {"a", "b"}, {{"num_outputs", int64_t{1} << 62}})},
+                          {MakeInfo("a"), MakeInfo("b")});
+  EXPECT_THROW(ConvertOpset(split, 11), Error);
 }
 
 }  // namespace

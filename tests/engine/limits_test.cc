@@ -1,7 +1,9 @@
 // Runs that would take for ever, or all memory there is, end as they are told, and their session goes on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include <thread>
 
@@ -30,12 +32,12 @@ Error Thrown(const std::function<void()>& call) {
 }
 
 // Zeros that take no memory until they are written.
-Tensor LargeZeros(Shape shape) {
-  const size_t bytes = StorageBytes(DType::kFloat, shape.ElementCount());
+Tensor LargeZeros(Shape shape, DType dtype = DType::kFloat) {
+  const size_t bytes = StorageBytes(dtype, shape.ElementCount());
   void* begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (begin == MAP_FAILED) return {};
   std::shared_ptr<const void> keep(begin, [bytes](const void* place) { munmap(const_cast<void*>(place), bytes); });
-  return Tensor::Borrow(DType::kFloat, std::move(shape), begin, keep);
+  return Tensor::Borrow(dtype, std::move(shape), begin, keep);
 }
 
 // "go" → "began" stands before what takes long, so that a test knows when that begins.
@@ -72,6 +74,40 @@ Error CancelledRun(const Session& session, const std::vector<NamedValue>& inputs
 
 Error LateRun(const Session& session, const std::vector<NamedValue>& inputs) {
   return Thrown([&] { session.Run(WithGo(inputs), {}, {.time_limit = milliseconds(50)}); });
+}
+
+double SecondsOn(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Processor time that the thread of a run takes from the moment another cancels it, some way into what takes long. The
+// clock on the wall would measure how busy the machine is.
+double SecondsToStop(const Session& session, const std::vector<NamedValue>& inputs) {
+  constexpr double kSomeWay = 0.02;
+  clockid_t clock{};
+  pthread_getcpuclockid(pthread_self(), &clock);
+  Event began;
+  std::atomic<bool> cancelled{false};
+  std::atomic<double> at_cancel{0};
+  RunOptions options;
+  options.cancelled = &cancelled;
+  options.watch = [&](const std::string& name, const Value&) {
+    if (name == "began") began.Set();
+  };
+  std::thread canceller([&] {
+    began.Wait();
+    const double begin = SecondsOn(clock);
+    for (int i = 0; i < 5000 && SecondsOn(clock) < begin + kSomeWay; ++i) std::this_thread::sleep_for(milliseconds(1));
+    at_cancel = SecondsOn(clock);
+    cancelled = true;
+  });
+  Error error = Thrown([&] { session.Run(WithGo(inputs), {}, options); });
+  const double end = SecondsOn(clock);
+  canceller.join();
+  EXPECT_EQ(error.code(), ErrorCode::kCancelled) << error.message();
+  return end - at_cancel;
 }
 
 std::shared_ptr<Graph> Body(std::vector<ValueInfo> inputs, std::vector<Node> nodes, std::vector<ValueInfo> outputs) {
@@ -191,6 +227,115 @@ TEST(Limits, ALargeConvolution) {
     EXPECT_THAT(LateRun(*session, {{"x", x}}).message(), HasSubstr("time limit"));
     EXPECT_EQ(session->Run(WithGo({{"x", LargeZeros({1, 16, 31, 31})}}))[1].tensor().size(), 64);
   }
+}
+
+// Whatever takes long looks every few milliseconds whether it is still wanted.
+class Stops : public ::testing::Test {
+ protected:
+#if defined(FERRY_SANITIZE_ADDRESS) || defined(FERRY_SANITIZE_THREAD) || !defined(NDEBUG)
+  static constexpr double kMost = 2;
+#else
+  static constexpr double kMost = 0.05;
+#endif
+  using Ints = std::vector<int64_t>;
+
+  static void Expect(const char* op, std::vector<std::pair<std::string, Tensor>> tensors,
+                     std::vector<Attribute> attributes = {}, std::vector<StoredTensor> weights = {},
+                     std::vector<std::string> order = {}, std::vector<std::string> outputs = {"y"}) {
+    std::vector<ValueInfo> infos;
+    std::vector<NamedValue> inputs;
+    std::vector<std::string> names;
+    for (auto& [name, tensor] : tensors) {
+      if (!tensor.defined()) GTEST_SKIP() << "no address space for it";
+      infos.push_back(MakeInfo(name, tensor.dtype(), ToSymbolic(tensor.shape())));
+      names.push_back(name);
+      inputs.emplace_back(name, tensor);
+    }
+    for (const StoredTensor& weight : weights) names.push_back(weight.name);
+    if (!order.empty()) names = order;
+    Model model =
+        Announced(std::move(infos), {MakeNode(op, names, outputs, std::move(attributes))}, std::move(weights));
+    model.graph.outputs[1].type = Type();
+    auto session = Session::FromModel(std::move(model), {.threads = 1});
+    EXPECT_LT(SecondsToStop(*session, inputs), kMost) << op;
+  }
+  static StoredTensor List(std::string name, const Ints& values) {
+    return MakeStored(std::move(name), Tensor::FromVector<int64_t>(values));
+  }
+  static StoredTensor Ones(std::string name, Shape shape) {
+    Tensor ones = Tensor::Zeros(DType::kFloat, std::move(shape));
+    std::fill_n(ones.MutableData<float>(), ones.size(), 1.0f);
+    return MakeStored(std::move(name), ones);
+  }
+};
+
+TEST_F(Stops, Convolutions) {
+  const Tensor image = LargeZeros({1, 64, 600, 600});
+  Expect("Conv", {{"x", image}}, {}, {Ones("w", {64, 64, 3, 3})});
+  Expect("Conv", {{"x", image}}, {}, {Ones("w", {64, 64, 5, 5})});
+  Expect("Conv", {{"x", image}}, {{"group", int64_t{64}}}, {Ones("w", {64, 1, 15, 15})});
+  Expect("Conv", {{"x", image}}, {{"group", int64_t{8}}}, {Ones("w", {64, 8, 7, 7})});
+  Expect("Conv", {{"x", image}, {"w", LargeZeros({64, 64, 5, 5})}});
+  Expect("ConvTranspose", {{"x", LargeZeros({1, 64, 300, 300})}, {"w", LargeZeros({64, 64, 4, 4})}},
+         {{"strides", Ints{2, 2}}});
+  Expect("ConvInteger", {{"x", LargeZeros({1, 64, 900, 900}, DType::kUInt8)}}, {},
+         {MakeStored("w", Tensor::Zeros(DType::kInt8, {64, 64, 3, 3}))});
+}
+
+TEST_F(Stops, Poolings) {
+  const Tensor plane = LargeZeros({1, 1, 2000, 2000});
+  for (const char* op : {"MaxPool", "AveragePool", "LpPool"})
+    Expect(op, {{"x", plane}}, {{"kernel_shape", Ints{21, 21}}});
+  for (const char* op : {"GlobalAveragePool", "GlobalMaxPool"}) Expect(op, {{"x", LargeZeros({1, 1, 20000, 20000})}});
+  Expect("Resize", {{"x", LargeZeros({1, 3, 1000, 1000})}}, {{"mode", std::string("cubic")}},
+         {MakeStored("s", Tensor::FromVector<float>({1, 1, 4, 4}))}, {"x", "", "s"});
+}
+
+TEST_F(Stops, ProductsAndRecurrences) {
+  Expect("MatMul", {{"a", LargeZeros({4'000'000, 4, 4})}, {"b", LargeZeros({4'000'000, 4, 4})}});
+  Expect("MatMul", {{"a", LargeZeros({4000, 4000}, DType::kDouble)}, {"b", LargeZeros({4000, 4000}, DType::kDouble)}});
+  Expect("Einsum", {{"a", LargeZeros({400, 400})}, {"b", LargeZeros({400, 400})}, {"c", LargeZeros({400, 400})}},
+         {{"equation", std::string("ab,bc,ca->abc")}});
+  Expect("LSTM", {{"x", LargeZeros({300, 16, 512})}}, {{"hidden_size", int64_t{512}}},
+         {Ones("w", {1, 2048, 512}), Ones("r", {1, 2048, 512})});
+  Expect("GRU", {{"x", LargeZeros({300, 16, 512})}}, {{"hidden_size", int64_t{512}}},
+         {Ones("w", {1, 1536, 512}), Ones("r", {1, 1536, 512})});
+}
+
+TEST_F(Stops, WhatMovesElements) {
+  Expect("Transpose", {{"x", LargeZeros({16000, 16000})}});
+  Expect("Concat", {{"a", LargeZeros({40'000'000, 2})}, {"b", LargeZeros({40'000'000, 2})}}, {{"axis", int64_t{1}}});
+  Expect("Expand", {{"x", LargeZeros({3, 1})}}, {}, {List("shape", {3, 70'000'000})});
+  const Tensor places = LargeZeros({60'000'000}, DType::kInt64), many = LargeZeros({60'000'000});
+  Expect("GatherElements", {{"x", many}, {"i", places}});
+  Expect("Gather", {{"x", LargeZeros({1000})}, {"i", places}});
+  Expect("ScatterElements", {{"x", LargeZeros({1000})}, {"i", places}, {"u", many}},
+         {{"reduction", std::string("add")}});
+  Expect("ScatterND", {{"x", LargeZeros({1000})}, {"i", LargeZeros({60'000'000, 1}, DType::kInt64)}, {"u", many}});
+  Expect("EyeLike", {{"x", LargeZeros({16000, 16000})}});
+}
+
+TEST_F(Stops, WhatSortsAndReduces) {
+  const Tensor row = LargeZeros({1, 40'000'000});
+  Expect("TopK", {{"x", row}}, {}, {List("k", {1'000'000})}, {"x", "k"}, {"y", "places"});
+  Expect("TopK", {{"x", LargeZeros({100'000, 1000})}}, {}, {List("k", {10})}, {"x", "k"}, {"y", "places"});
+  Expect("Unique", {{"x", row}});
+  Expect("ReduceSum", {{"x", LargeZeros({400'000'000})}});
+  Expect("ReduceMax", {{"x", LargeZeros({200'000, 2000})}}, {}, {List("axes", {0})});
+  Expect("ArgMax", {{"x", LargeZeros({200'000'000})}});
+  Expect("Softmax", {{"x", LargeZeros({4, 20000, 1000})}}, {{"axis", int64_t{1}}});
+  Expect("NonMaxSuppression",
+         {{"b", LargeZeros({1, 20000, 4})}, {"s", LargeZeros({1, 2, 20000})}, {"n", Tensor::Scalar(int64_t{20000})}});
+}
+
+TEST_F(Stops, WhatComputesElementByElement) {
+  Expect("Mish", {{"x", LargeZeros({100'000'000})}});
+  Expect("Pow", {{"x", LargeZeros({100'000'000})}, {"e", LargeZeros({100'000'000})}});
+  Expect("DFT", {{"x", LargeZeros({1, 4'000'037, 1})}});
+  Expect("Bernoulli", {{"x", LargeZeros({50'000'000})}});
+  Expect("Col2Im", {{"x", LargeZeros({1, 9, 1998 * 1998})},
+                    {"i", Tensor::FromVector<int64_t>({2000, 2000})},
+                    {"b", Tensor::FromVector<int64_t>({3, 3})}});
 }
 
 Model DoublingStrings(int times) {

@@ -270,5 +270,30 @@ TEST(Session, ModelsMayNotBringInternalOperators) {
   }
 }
 
+// Passes follow values to their makers, and would go in circles.
+TEST(Session, ValuesMadeTwiceAreRefused) {
+  Model model = MakeModel({MakeInfo("x", DType::kFloat, {2})},
+                          {MakeNode("Sigmoid", {"x"}, {"h"}), MakeNode("Mul", {"h", "x"}, {"g"}),
+                           MakeNode("Mul", {"h", "g"}, {"h"}), MakeNode("Neg", {"h"}, {"y"})},
+                          {MakeInfo("y")});
+  try {
+    Session::FromModel(std::move(model), {.threads = 1})->Run(std::vector<NamedValue>{{"x", Floats({1, 2}, {2})}});
+    FAIL() << "it ran";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("gives 'h', which exists already"), std::string::npos) << error.message();
+  }
+}
+
+TEST(Session, ProductsOfNoRowsOfBytes) {
+  auto weight = MakeStored("w", Tensor::Zeros(DType::kInt8, {9, 6}));
+  Model model = MakeModel({MakeInfo("x", DType::kUInt8, {Dim::Named("n"), 9})},
+                          {MakeNode("MatMulInteger", {"x", "w"}, {"y"})}, {MakeInfo("y", DType::kInt32)}, {weight});
+  auto session = Session::FromModel(std::move(model), {.threads = 1});
+  for (int64_t rows : {0, 2}) {
+    Tensor x = Tensor::Zeros(DType::kUInt8, {rows, 9});
+    EXPECT_EQ(session->Run(std::vector<NamedValue>{{"x", x}})[0].tensor().shape(), Shape({rows, 6}));
+  }
+}
+
 }  // namespace
 }  // namespace ferry

@@ -36,6 +36,8 @@ void SplitWithoutCount(NodeRewrite& r) {
   int64_t axis = shape ? FromFront(r, r.node.Int("axis", 0), r.node.inputs[0]) : -1;
   if (axis < 0 || axis >= static_cast<int64_t>(shape->size()) || !(*shape)[static_cast<size_t>(axis)].known()) return;
   int64_t size = *(*shape)[static_cast<size_t>(axis)].value;
+  if (count != static_cast<int64_t>(r.node.outputs.size()))
+    Refuse("num_outputs is ", count, ", the node has ", r.node.outputs.size(), " outputs");
   if (count <= 0 || size % count == 0) return;
   int64_t part = (size + count - 1) / count;
   std::vector<int64_t> parts(static_cast<size_t>(count), part);

@@ -1,8 +1,10 @@
 // MaxPool that reads each row of its window up to the first element whose mask is 0. As ONNX Runtime has it, the very
 // first element of a plane is never masked (but in planes of one axis), and plane p reads the mask from element
 // p · size modulo the number of the mask's planes on.
+#include <algorithm>
 #include <limits>
 
+#include "base/work_poll.h"
 #include "ops/operator.h"
 #include "ops/support/pool.h"
 
@@ -18,9 +20,11 @@ struct Masked {
 void Visit(const PoolPlan& plan, const std::vector<int64_t>& out, size_t axis, int64_t offset, const Masked& plane,
            float& largest) {
   const WindowAxis& window = plan.axes[axis];
-  for (int64_t tap = 0; tap < window.kernel; ++tap) {
+  const int64_t start = window.Position(out[axis], 0);
+  int64_t tap = start >= 0 ? 0 : (window.dilation - 1 - start) / window.dilation;
+  for (; tap < window.kernel; ++tap) {
     int64_t position = window.Position(out[axis], tap);
-    if (position < 0 || position >= window.input) continue;
+    if (position >= window.input) return;
     int64_t at = offset * window.input + position;
     if (axis + 1 < plan.axes.size()) {
       Visit(plan, out, axis + 1, at, plane, largest);
@@ -45,7 +49,9 @@ void ComputeMaxpoolWithMask(OpContext& context) {
     for (int64_t p = begin; p < end; ++p) {
       Masked plane{x.Data<float>() + p * plan.counts.input, mask.Data<int32_t>() + p * plan.counts.input % masks};
       std::vector<int64_t> out(plan.axes.size());
+      WorkPoll poll;
       for (int64_t i = 0; i < plan.counts.output; ++i) {
+        poll(std::min(plan.counts.taps, plan.counts.input));
         int64_t rest = i;
         for (size_t a = plan.axes.size(); a-- > 0; rest /= plan.axes[a].output) out[a] = rest % plan.axes[a].output;
         float largest = std::numeric_limits<float>::lowest();

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/poll.h"
+#include "base/work_poll.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/number_text.h"
 #include "ops/support/numeric_cast.h"
@@ -159,9 +160,11 @@ Tensor ToPacked(const Tensor& from, DType type, const CastOptions& options) {
 void CastRange(const Tensor& from, Tensor& to, int64_t begin, int64_t end, const CastOptions& options) {
   auto from_width = static_cast<int64_t>(BitWidth(from.dtype()) / 8);
   auto to_width = static_cast<int64_t>(BitWidth(to.dtype()) / 8);
+  WorkPoll poll;
   for (int64_t at = begin; at < end; at += kPiece) {
     alignas(8) std::byte buffer[kPiece * 8];
     int64_t count = std::min(kPiece, end - at);
+    poll(count);
     const void* wide = Load(from.dtype(), from.raw() + at * from_width, buffer, count);
     std::byte* target = to.mutable_raw() + at * to_width;
     switch (MeetingType(from.dtype())) {

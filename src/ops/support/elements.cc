@@ -1,6 +1,6 @@
 #include "ops/support/elements.h"
 
-#include "base/poll.h"
+#include "base/work_poll.h"
 #include "ops/support/indices.h"
 
 namespace ferry {
@@ -20,13 +20,16 @@ std::vector<int64_t> ElementPlaces(const Tensor& indices, const Shape& data, siz
   size_t last = shape.rank() - 1;
   std::vector<int64_t> position(shape.rank());
   int64_t base = 0;  // of the current row, without the indexed axis
-  Poll poll;
-  for (size_t row = 0; row < places.size(); row += static_cast<size_t>(shape[last]), poll()) {
+  WorkPoll poll;
+  for (size_t row = 0; row < places.size(); row += static_cast<size_t>(shape[last])) {
     int64_t step = last == axis ? 0 : strides[last];
-    for (int64_t i = 0; i < shape[last]; ++i) {
-      int64_t& place = places[row + static_cast<size_t>(i)];
-      place = base + place * strides[axis] + i * step;
-    }
+    ForLookedParts(shape[last], 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        int64_t& place = places[row + static_cast<size_t>(i)];
+        place = base + place * strides[axis] + i * step;
+      }
+    });
+    poll(shape[last]);
     for (size_t a = last; a-- > 0;) {
       int64_t stride = a == axis ? 0 : strides[a];
       base += stride;

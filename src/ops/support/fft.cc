@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/work_poll.h"
 
 namespace ferry {
 namespace {
@@ -140,14 +141,18 @@ void RunStage(const Butterfly& butterfly, int64_t groups, int64_t stride, const 
               const Complex<T>* from, Complex<T>* to) {
   const int64_t radix = butterfly.kRadix;
   Complex<T> a[kLargestRadix], b[kLargestRadix];
+  WorkPoll poll;
   for (int64_t p = 0; p < groups; ++p, twiddles += radix - 1) {
-    for (int64_t q = 0; q < stride; ++q) {
-      for (int64_t j = 0; j < radix; ++j) a[j] = from[q + stride * (p + groups * j)];
-      butterfly(a, b);
-      Complex<T>* out = to + q + stride * radix * p;
-      out[0] = b[0];
-      for (int64_t j = 1; j < radix; ++j) out[stride * j] = b[j] * twiddles[j - 1];
-    }
+    ForLookedParts(stride, 2 * radix, [&](int64_t begin, int64_t end) {
+      for (int64_t q = begin; q < end; ++q) {
+        for (int64_t j = 0; j < radix; ++j) a[j] = from[q + stride * (p + groups * j)];
+        butterfly(a, b);
+        Complex<T>* out = to + q + stride * radix * p;
+        out[0] = b[0];
+        for (int64_t j = 1; j < radix; ++j) out[stride * j] = b[j] * twiddles[j - 1];
+      }
+    });
+    poll(2 * stride * radix);
   }
 }
 
@@ -174,7 +179,9 @@ Fft<T>::Fft(int64_t length) : length_(length) {
     bluestein_->chirp.resize(static_cast<size_t>(length));
     bluestein_->chirp_spectrum.resize(static_cast<size_t>(inner_length));
     int64_t square = 0;  // k² modulo 2n
+    WorkPoll poll;
     for (int64_t k = 0; k < length; ++k) {
+      poll(64);
       Complex<double> root = ExactRoot(square, 2 * length);
       bluestein_->chirp[static_cast<size_t>(k)] = root;
       bluestein_->chirp_spectrum[static_cast<size_t>(k)] = Conj(root);
@@ -189,7 +196,8 @@ Fft<T>::Fft(int64_t length) : length_(length) {
     Stage stage{radix, {}};
     int64_t groups = remaining / radix;
     stage.twiddles.reserve(static_cast<size_t>(groups * (radix - 1)));
-    for (int64_t p = 0; p < groups; ++p)
+    WorkPoll poll;
+    for (int64_t p = 0; p < groups; ++p, poll(64 * radix))
       for (int64_t j = 1; j < radix; ++j) stage.twiddles.push_back(Root<T>(p * j, remaining));
     stages_.push_back(std::move(stage));
     remaining = groups;
@@ -255,7 +263,8 @@ void Fft<T>::Backward(std::vector<Complex<T>>& data) const {
 template <class T>
 RealFft<T>::RealFft(int64_t length) : length_(length), fft_(length >= 1 && length % 2 == 0 ? length / 2 : length) {
   if (!is_even()) return;
-  for (int64_t k = 0; k <= length / 2; ++k) twiddles_.push_back(Root<T>(k, length));
+  WorkPoll poll;
+  for (int64_t k = 0; k <= length / 2; ++k, poll(64)) twiddles_.push_back(Root<T>(k, length));
 }
 
 template <class T>

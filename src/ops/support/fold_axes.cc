@@ -4,6 +4,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "base/work_poll.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/elementwise.h"
 #include "ops/support/widen.h"
@@ -93,10 +94,11 @@ auto FoldRow(const T* x, int64_t count) {
   using A = decltype(Rule::template Neutral<T>());
   A lanes[kLanes];
   std::fill_n(lanes, kLanes, Rule::template Neutral<T>());
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = Rule::Join(lanes[lane], A{Rule::Map(x[i + lane])});
-  for (; i < count; ++i) lanes[0] = Rule::Join(lanes[0], A{Rule::Map(x[i])});
+  ForLookedParts(count / kLanes, kLanes, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin * kLanes; i < end * kLanes; i += kLanes)
+      for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = Rule::Join(lanes[lane], A{Rule::Map(x[i + lane])});
+  });
+  for (int64_t i = count / kLanes * kLanes; i < count; ++i) lanes[0] = Rule::Join(lanes[0], A{Rule::Map(x[i])});
   for (int width = kLanes / 2; width > 0; width /= 2)
     for (int lane = 0; lane < width; ++lane) lanes[lane] = Rule::Join(lanes[lane], lanes[lane + width]);
   return lanes[0];
@@ -108,8 +110,10 @@ template <class Rule, class T, class A>
 void FoldColumns(const Pass& pass, const T* x, A* out, int64_t columns) {
   A totals[kColumns];
   std::fill_n(totals, columns, Rule::template Neutral<T>());
-  for (int64_t row = 0; row < pass.count; ++row, x += pass.inner)
-    for (int64_t j = 0; j < columns; ++j) totals[j] = Rule::Join(totals[j], A{Rule::Map(x[j])});
+  ForLookedParts(pass.count, columns, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row, x += pass.inner)
+      for (int64_t j = 0; j < columns; ++j) totals[j] = Rule::Join(totals[j], A{Rule::Map(x[j])});
+  });
   std::copy_n(totals, columns, out);
 }
 

@@ -1,10 +1,15 @@
 #include "ops/support/indices.h"
 
+#include "base/work_poll.h"
+
 namespace ferry {
 
 std::vector<int64_t> CheckedIndices(const Tensor& indices, int64_t size, size_t axis) {
   std::vector<int64_t> checked = ToInt64Vector(indices);
-  for (int64_t& index : checked) index = CheckedIndex(index, size, axis);
+  ForLookedParts(static_cast<int64_t>(checked.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      checked[static_cast<size_t>(i)] = CheckedIndex(checked[static_cast<size_t>(i)], size, axis);
+  });
   return checked;
 }
 
@@ -21,7 +26,9 @@ std::vector<int64_t> TupleOffsets(const Tensor& indices, const Shape& data, size
   std::vector<int64_t> values = ToInt64Vector(indices), strides = data.Strides();
   std::vector<int64_t> offsets(static_cast<size_t>(tuples));
   int64_t tuples_per_batch = batches > 0 ? tuples / batches : 0;
+  WorkPoll poll;
   for (int64_t t = 0; t < tuples; ++t) {
+    poll(static_cast<int64_t>(tuple) + 1);
     int64_t offset = t / tuples_per_batch * batch_stride;
     for (size_t k = 0; k < tuple; ++k) {
       size_t axis = batch_dims + k;

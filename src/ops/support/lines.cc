@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/work_poll.h"
 #include "ops/support/elementwise.h"
 #include "ops/support/widen.h"
 
@@ -70,7 +71,9 @@ void RunLines(const OpContext& context, const Tensor& x, Tensor& y, size_t axis,
   int64_t grain = std::max<int64_t>(1, kElementGrain / layout.count);
   if (layout.inner == 1 && wide == x.dtype()) {
     context.ParallelFor(layout.outer, grain, [&](int64_t first, int64_t last) {
+      WorkPoll poll;
       for (int64_t line = first; line < last; ++line) {
+        poll(4 * layout.count);
         int64_t at = line * layout.count * layout.wide_width;
         loop(x.raw() + at, y.mutable_raw() + at, layout.count);
       }
@@ -83,7 +86,9 @@ void RunLines(const OpContext& context, const Tensor& x, Tensor& y, size_t axis,
   context.ParallelFor(layout.outer * bundles, grain, [&](int64_t first, int64_t last) {
     std::vector<std::byte> scratch(
         static_cast<size_t>(layout.count * layout.wide_width * std::min(layout.inner, kLinesAtOnce)));
+    WorkPoll poll;
     for (int64_t bundle = first; bundle < last; ++bundle) {
+      poll(4 * layout.count * kLinesAtOnce);
       int64_t line = bundle % bundles * kLinesAtOnce;
       int64_t at = (bundle / bundles * layout.count * layout.inner + line) * layout.stored_width;
       RunBundle(layout, x.raw() + at, y.mutable_raw() + at, std::min(kLinesAtOnce, layout.inner - line), scratch.data(),

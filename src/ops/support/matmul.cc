@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/work_poll.h"
 #include "ops/support/broadcast.h"
 #include "ops/support/infer.h"
 
@@ -38,8 +39,9 @@ MatMulPlan PlanMatMul(const Shape& a, const Shape& b) {
   }
   int64_t a_step = plan.m * plan.k, b_step = plan.k * plan.n;
   if (batch.ElementCount() == 0) return plan;
+  WorkPoll poll;
   ForEachRun<2>(batch, {&a_batch, &b_batch}, [&](int64_t, auto offsets, int64_t count, auto strides) {
-    for (int64_t i = 0; i < count; ++i)
+    for (int64_t i = 0; i < count; ++i, poll(8))
       plan.batches.push_back({(offsets[0] + i * strides[0]) * a_step, (offsets[1] + i * strides[1]) * b_step});
   });
   return plan;

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "base/run_scope.h"
+#include "base/work_poll.h"
 #include "kernels/transpose_block.h"
 #include "ops/support/text.h"
 
@@ -59,7 +60,9 @@ using UnsignedOf =
 // Rows lie apart in the source and columns in the result, or the other way round: small tiles keep both in cache.
 template <class Kind, class Element>
 void CopyTiled(const Plane& plane, const Element* from, Element* to, int64_t begin, int64_t end) {
+  WorkPoll poll;
   for (int64_t row = begin; row < end; row += kTile) {
+    poll(4 * kTile * plane.cols.size);
     int64_t row_end = std::min(row + kTile, end);
     for (int64_t col = 0; col < plane.cols.size; col += kTile) {
       int64_t col_end = std::min(col + kTile, plane.cols.size);
@@ -81,7 +84,9 @@ void CopyTransposed(const Plane& plane, const std::byte* from, std::byte* to, in
   using Block = BlockTranspose<UnsignedOf<kWidth>>;
   constexpr int64_t kSide = Block::kSide, kRowsPerStripe = 64 / kWidth;
   int64_t whole_cols = plane.cols.size / kSide * kSide;
+  WorkPoll poll;
   for (int64_t stripe = begin; stripe < end; stripe += kRowsPerStripe) {
+    poll(kRowsPerStripe * plane.cols.size);
     int64_t stripe_end = std::min(stripe + kRowsPerStripe, end);
     int64_t whole_end = stripe + (stripe_end - stripe) / kSide * kSide;
     for (int64_t col = 0; col < whole_cols; col += kSide)
@@ -111,14 +116,16 @@ void CopyPlane(const Plane& plane, const Element* from, Element* to, int64_t beg
   for (int64_t row = begin; row < end; ++row) {
     const Element* source = Kind::At(from, row * plane.rows.from_stride);
     Element* target = Kind::At(to, row * plane.rows.to_stride);
-    if (contiguous) {
-      Kind::Run(target, source, cols.size);
-    } else if (fills) {
-      Kind::Fill(target, source, cols.size);
-    } else {
-      for (int64_t c = 0; c < cols.size; ++c)
-        Kind::Assign(Kind::At(target, c * cols.to_stride), Kind::At(source, c * cols.from_stride));
-    }
+    ForLookedParts(cols.size, 1, [&](int64_t first, int64_t last) {
+      if (contiguous) {
+        Kind::Run(Kind::At(target, first), Kind::At(source, first), last - first);
+      } else if (fills) {
+        Kind::Fill(Kind::At(target, first), source, last - first);
+      } else {
+        for (int64_t c = first; c < last; ++c)
+          Kind::Assign(Kind::At(target, c * cols.to_stride), Kind::At(source, c * cols.from_stride));
+      }
+    });
   }
 }
 

@@ -4,6 +4,7 @@
 #include <complex>
 #include <cstring>
 
+#include "base/work_poll.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/widen.h"
 
@@ -22,7 +23,9 @@ uint64_t KeyOf(double value) {
 
 template <class T>
 void AppendKeys(const T* data, int64_t count, std::vector<uint64_t>& keys) {
+  WorkPoll poll;
   for (int64_t i = 0; i < count; ++i) {
+    poll(1);
     if constexpr (std::is_floating_point_v<T>)
       keys.push_back(KeyOf(data[i]));
     else if constexpr (std::is_signed_v<T>)
@@ -36,11 +39,17 @@ void AppendKeys(const T* data, int64_t count, std::vector<uint64_t>& keys) {
 std::vector<uint64_t> StringKeys(const Tensor& tensor) {
   std::span<const std::string> strings = tensor.Span<std::string>();
   std::vector<std::string_view> sorted(strings.begin(), strings.end());
-  std::sort(sorted.begin(), sorted.end());
+  WorkPoll poll;
+  std::sort(sorted.begin(), sorted.end(), [&](std::string_view a, std::string_view b) {
+    poll(16);
+    return a < b;
+  });
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
   std::vector<uint64_t> keys;
-  for (const std::string& text : strings)
+  for (const std::string& text : strings) {
+    poll(64);
     keys.push_back(static_cast<uint64_t>(std::lower_bound(sorted.begin(), sorted.end(), text) - sorted.begin()));
+  }
   return keys;
 }
 

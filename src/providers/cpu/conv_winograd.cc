@@ -2,7 +2,7 @@
 // position with transformed weights, and transformed back; 2.25 (or 4) multiplications an output instead of 9.
 #include <algorithm>
 
-#include "base/check_run.h"
+#include "base/work_poll.h"
 #include "kernels/image.h"
 #include "kernels/packed_gemm.h"
 #include "providers/cpu/conv.h"
@@ -17,8 +17,10 @@ void TransformWeights(const Tensor& weight, const WinogradKernels& kernels, int6
   constexpr int64_t kTaps = 9, kBlock = 16;  // channels at a time
   int64_t channels = weight.dim(1), line = channels * kTaps;
   alignas(64) float turned[kBlock * kTaps * kPanelWidth];
+  WorkPoll poll;
   for (int64_t m = 0; m < features; m += kPanelWidth)
     for (int64_t c = 0; c < channels; c += kBlock) {
+      poll(kBlock * kPanelWidth * kernels.positions);
       int64_t count = std::min(kBlock, channels - c);
       TurnIntoPanel(weight.Data<float>() + (first + m) * line + c * kTaps, line, std::min(kPanelWidth, features - m),
                     count * kTaps, turned, (channels - c - count) * kTaps);

@@ -107,6 +107,7 @@ void ForInt8Parts(const OpContext& context, const Int8Weights& weights, const In
 
 void ForInt8Blocks(const OpContext& context, const Int8Shape& shape, int64_t rows,
                    FunctionRef<void(const Int8Block&)> body) {
+  if (rows == 0) return;
   int64_t units = shape.groups > 1 ? shape.groups : PaddedColumns(shape.columns) / kInt8PanelWidth;
   if (rows == 0 || units == 0) return;
   int64_t threads = context.services().pool ? context.services().pool->threads() : 1;

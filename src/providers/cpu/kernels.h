@@ -37,6 +37,8 @@ inline const Tensor* ConstantOf(const KernelRequest& request, size_t input) {
 }
 
 std::unique_ptr<CpuKernel> MakeMatMulKernel(const CpuKernelRequest& request);
+// MatMulNBits and BlockedMatMul: weights of 4 or 8 bits.
+std::unique_ptr<CpuKernel> MakeNbitsMatMulKernel(const CpuKernelRequest& request);
 // MatMulInteger, DynamicMatMul and QuantizedMatMul.
 std::unique_ptr<CpuKernel> MakeIntegerProductKernel(const CpuKernelRequest& request);
 std::unique_ptr<CpuKernel> MakeQuantizedConvKernel(const CpuKernelRequest& request);

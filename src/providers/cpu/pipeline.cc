@@ -12,6 +12,7 @@
 #include "passes/fold_scaling.h"
 #include "passes/fuse_activation.h"
 #include "passes/fuse_attention.h"
+#include "passes/fuse_blocked_matmul.h"
 #include "passes/fuse_conv.h"
 #include "passes/fuse_dynamic_matmul.h"
 #include "passes/fuse_matmul.h"
@@ -53,6 +54,7 @@ void Fuse(Graph& graph, GraphFacts& facts, Stage stage) {
   CancelTransposes(graph, facts);
   FoldQdq(graph, facts);
   FuseDynamicMatMul(graph, facts);
+  FuseBlockedMatMul(graph, facts);
   FuseActivation(graph, facts);
   FuseNormalization(graph, facts);
   FuseRotary(graph, facts);

@@ -26,9 +26,9 @@ class PortableKernel final : public CpuKernel {
 
 using KernelMaker = std::unique_ptr<CpuKernel> (*)(const CpuKernelRequest&);
 constexpr KernelMaker kMakers[] = {
-    MakeMatMulKernel,   MakeConvKernel,     MakeConvTransposeKernel,  MakeLstmKernel,
-    MakeRowKernel,      MakeFloatMapKernel, MakeIntegerProductKernel, MakeQuantizedConvKernel,
-    MakeQuantizeKernel, MakeConcatKernel,   MakeImageKernel,          MakeElementwiseKernel,
+    MakeMatMulKernel,   MakeConvKernel,           MakeConvTransposeKernel, MakeLstmKernel,     MakeRowKernel,
+    MakeFloatMapKernel, MakeIntegerProductKernel, MakeQuantizedConvKernel, MakeQuantizeKernel, MakeConcatKernel,
+    MakeImageKernel,    MakeElementwiseKernel,    MakeNbitsMatMulKernel,
 };
 
 std::unique_ptr<CpuKernel> MakeKernel(const CpuKernelRequest& request) {

@@ -16,6 +16,7 @@ enum class ScratchUse {
   kScaledRows,
   kLstmState,
   kTotals,
+  kNbitsRows,
   kCount
 };
 

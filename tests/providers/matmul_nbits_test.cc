@@ -1,0 +1,150 @@
+// Products with weights of 4 and 8 bits: the packed kernels against the plain operators, and what becomes of
+// DequantizeLinear in front of a product.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/session.h"
+#include "ops/evaluate.h"
+#include "providers/cpu/pipeline.h"
+#include "tests/support/graphs.h"
+#include "tests/support/random_tensors.h"
+
+namespace ferry {
+namespace {
+
+using testing::MakeInfo;
+using testing::MakeModel;
+using testing::MakeNode;
+using testing::Random;
+
+Model WithMicrosoft(Model model) {
+  model.opsets.push_back({"com.microsoft", 1, {}});
+  return model;
+}
+
+// Ten thousandths of the largest result, or of what rounding rows to bytes may change.
+void ExpectNear(const Tensor& expected, const Tensor& got, double part, const std::string& what) {
+  ASSERT_TRUE(expected.shape() == got.shape()) << what;
+  double largest = 1e-6;
+  for (int64_t i = 0; i < expected.size(); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(expected.Data<float>()[i])));
+  for (int64_t i = 0; i < expected.size(); ++i)
+    ASSERT_NEAR(expected.Data<float>()[i], got.Data<float>()[i], part * largest) << what << " at " << i;
+}
+
+void Compare(const Model& model, const Tensor& x, double part, const std::string& what) {
+  std::vector<Value> expected = EvaluateGraph(model.graph, std::vector<Value>{x}, RunServices{}), first;
+  for (int threads : {1, 3}) {
+    std::vector<Value> got =
+        Session::FromModel(model, {.threads = threads})->Run(std::vector<NamedValue>{NamedValue("x", x)});
+    ExpectNear(expected[0].tensor(), got[0].tensor(), part, what);
+    if (threads == 3) {
+      EXPECT_TRUE(Identical(first[0], got[0])) << what << ": threads change the result";
+    }
+    first = std::move(got);
+  }
+}
+
+TEST(MatMulNBits, PackedLikePlain) {
+  Random random(3);
+  for (int trial = 0; trial < 80; ++trial) {
+    const int64_t bits = random.Bool() ? 4 : 8, block = int64_t{16} << random.Int(0, 4);
+    const int64_t depth = random.Size(90, 600), columns = random.Size(40, 200), rows = random.Size(3, 40);
+    const int64_t blocks = (depth + block - 1) / block, level = random.Bool() ? 4 : random.Int(0, 1);
+    std::vector<StoredTensor> constants = {
+        MakeStored("b", random.Numbers<uint8_t>({columns, blocks, block * bits / 8})),
+        MakeStored("scales", random.Floats({columns, blocks})),
+        MakeStored("zeros", random.Numbers<uint8_t>({columns, (blocks * bits + 7) / 8})),
+        MakeStored("bias", random.Floats({columns}))};
+    std::vector<std::string> inputs = {"x", "b", "scales"};
+    const bool has_zeros = random.Bool(), has_bias = random.Bool();
+    if (has_zeros || has_bias) inputs.push_back(has_zeros ? "zeros" : "");
+    if (has_bias) inputs.insert(inputs.end(), {"", "bias"});
+    Node node =
+        MakeNode("MatMulNBits", inputs, {"y"},
+                 {{"K", depth}, {"N", columns}, {"bits", bits}, {"block_size", block}, {"accuracy_level", level}});
+    node.domain = "com.microsoft";
+    Model model = WithMicrosoft(MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("rows"), Dim(depth)})}, {node},
+                                          {MakeInfo("y")}, constants));
+    Compare(model, random.Floats({rows, depth}), level == 4 ? 0.03 : 1e-5,
+            Cat(bits, " bits, blocks of ", block, ", [", rows, ", ", depth, ", ", columns, "] level ", level));
+  }
+}
+
+Tensor Nibbles(Random& random, DType type, Shape shape) {
+  Tensor tensor(type, std::move(shape));
+  for (size_t i = 0; i < tensor.bytes(); ++i) tensor.mutable_raw()[i] = static_cast<std::byte>(random.Int(0, 255));
+  if (tensor.size() % 2 != 0) tensor.mutable_raw()[tensor.bytes() - 1] &= std::byte{15};
+  return tensor;
+}
+
+bool HasOperator(const Graph& graph, const std::string& name) {
+  for (const Node& node : graph.nodes)
+    if (node.op_type == name) return true;
+  return false;
+}
+
+TEST(BlockedMatMul, StandsForDequantizeLinear) {
+  Random random(4);
+  for (int trial = 0; trial < 80; ++trial) {
+    const DType type = random.Pick({DType::kInt4, DType::kUInt4, DType::kInt8, DType::kUInt8});
+    const bool transposed = random.Bool(), is_gemm = random.Bool(), by_column = random.Int(0, 2) == 0;
+    const bool has_zeros = random.Bool(), has_bias = random.Bool();
+    const int64_t block = 16 * random.Int(1, 4), depth = block * random.Int(1, 6), columns = random.Size(40, 100);
+    const int64_t rows = random.Size(3, 30);
+    auto oriented = [&](int64_t along, int64_t across) {
+      return transposed ? Shape{across, along} : Shape{along, across};
+    };
+    const Shape of_scales = by_column ? Shape{columns} : oriented(depth / block, columns);
+    std::vector<StoredTensor> constants = {MakeStored("w", Nibbles(random, type, oriented(depth, columns))),
+                                           MakeStored("scales", random.Floats(of_scales)),
+                                           MakeStored("zeros", Nibbles(random, type, of_scales)),
+                                           MakeStored("bias", random.Floats({columns}))};
+    std::vector<Attribute> attributes;
+    const int64_t depth_axis = transposed ? 1 : 0;
+    if (by_column)
+      attributes = {{"axis", 1 - depth_axis}};
+    else
+      attributes = {{"axis", depth_axis}, {"block_size", block}};
+    std::vector<std::string> given = {"w", "scales"};
+    if (has_zeros) given.push_back("zeros");
+    std::vector<Node> nodes = {MakeNode("DequantizeLinear", given, {"floats"}, attributes)};
+    if (is_gemm) {
+      std::vector<std::string> inputs = {"x", "floats"};
+      if (has_bias) inputs.push_back("bias");
+      nodes.push_back(MakeNode("Gemm", inputs, {"y"}, {{"transB", int64_t{transposed}}}));
+    } else {
+      if (transposed) nodes.push_back(MakeNode("Transpose", {"floats"}, {"turned"}, {}));
+      nodes.push_back(MakeNode("MatMul", {"x", transposed ? "turned" : "floats"}, {has_bias ? "product" : "y"}));
+      if (has_bias) nodes.push_back(MakeNode("Add", {"product", "bias"}, {"y"}));
+    }
+    Model model =
+        MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("rows"), Dim(depth)})}, nodes, {MakeInfo("y")}, constants);
+    Graph rewritten = CopyDeep(model.graph);
+    Optimize(rewritten);
+    EXPECT_TRUE(HasOperator(rewritten, "BlockedMatMul") && !HasOperator(rewritten, "DequantizeLinear") &&
+                !HasOperator(rewritten, "Add"))
+        << trial;
+    Compare(model, random.Floats({rows, depth}), 1e-5, Cat("trial ", trial));
+  }
+}
+
+// What the packed form cannot say stays as it is.
+TEST(BlockedMatMul, OtherBlocksStay) {
+  Random random(8);
+  std::vector<StoredTensor> constants = {MakeStored("w", random.Numbers<int8_t>({24, 8})),
+                                         MakeStored("scales", random.Floats({3, 8}))};
+  Model model = MakeModel(
+      {MakeInfo("x", DType::kFloat, {Dim(2), Dim(24)})},
+      {MakeNode("DequantizeLinear", {"w", "scales"}, {"floats"}, {{"axis", int64_t{0}}, {"block_size", int64_t{8}}}),
+       MakeNode("MatMul", {"x", "floats"}, {"y"})},
+      {MakeInfo("y")}, constants);
+  Graph rewritten = CopyDeep(model.graph);
+  Optimize(rewritten);
+  EXPECT_FALSE(HasOperator(rewritten, "BlockedMatMul"));
+  Compare(model, random.Floats({2, 24}), 1e-5, "blocks of 8");
+}
+
+}  // namespace
+}  // namespace ferry

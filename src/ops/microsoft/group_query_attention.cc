@@ -280,6 +280,8 @@ class GroupQueryAttention {
     Tensor& present = context_.Output(output, form_.type, Shape{rows_.batch, kv_heads_, present_room_, width});
     bool is_plain = form_.type == DType::kFloat && !is_sliding_;
     Tensor wide = is_plain ? present : Tensor(DType::kFloat, Shape{rows_.batch, kv_heads_, room_, rows_.size});
+    // A cache that the caller has bound as past and present grows where it lies.
+    const bool is_shared = past && past->raw() == present.raw();
     context_.ParallelFor(rows_.batch * kv_heads_, 1, [&](int64_t begin, int64_t end) {
       std::vector<std::byte> joined(static_cast<size_t>(room_) * row_bytes);
       for (int64_t head = begin; head < end; ++head) {
@@ -287,7 +289,7 @@ class GroupQueryAttention {
         std::byte* out = present.mutable_raw() + static_cast<size_t>(head * present_room_) * row_bytes;
         std::byte* to = is_sliding_ ? joined.data() : out;
         auto kept = static_cast<size_t>(plan.from_past);
-        if (past && kept > 0)
+        if (past && kept > 0 && (!is_shared || is_sliding_))
           std::memmove(to, past->raw() + static_cast<size_t>(head * past_room_) * row_bytes, kept * row_bytes);
         const float* scale = form_.per_channel ? scales + head % kv_heads_ * rows_.size : scales;
         for (int64_t i = 0; i < rows_.length; ++i) {
@@ -298,7 +300,7 @@ class GroupQueryAttention {
         size_t used = kept + static_cast<size_t>(rows_.length), dropped = static_cast<size_t>(plan.dropped);
         if (is_sliding_) std::memcpy(out, joined.data() + dropped * row_bytes, (used - dropped) * row_bytes);
         size_t held = used - dropped, room = static_cast<size_t>(present_room_);
-        if (held < room) std::memset(out + held * row_bytes, 0, (room - held) * row_bytes);
+        if (held < room && !is_shared) std::memset(out + held * row_bytes, 0, (room - held) * row_bytes);
         if (is_plain) continue;
         for (size_t i = 0; i < used; ++i)
           form_.Load(to + i * row_bytes, rows_.size, scale,

@@ -4,92 +4,159 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/gemm.h"
+#include "base/scratch.h"
+#include "kernels/elementwise.h"
+#include "kernels/packed_gemm.h"
+#include "kernels/row_kernels.h"
 #include "ops/support/rotary.h"
 #include "ops/support/widen.h"
 
 namespace ferry {
 namespace {
 
-constexpr int64_t kRows = 64;  // queries that share one pass over keys and values
+constexpr int64_t kQueries = 128;  // that share one packing of keys and values
+constexpr int64_t kFewQueries = 4;
+constexpr int64_t kLine = 16;  // floats of a cache line
 
-// Scores become probabilities; keys outside the range get 0.
-void FinishRow(const CachedAttention& a, const VisibleKeys& keys, int64_t head, int64_t total, float* row,
-               float* kept) {
-  std::fill(row, row + keys.begin, 0.0f);
-  std::fill(row + keys.end, row + total, 0.0f);
-  float largest = a.sinks ? a.sinks[head] : -HUGE_VALF;
-  for (int64_t j = keys.begin; j < keys.end; ++j) {
-    if (a.softcap > 0) row[j] = a.softcap * std::tanh(row[j] / a.softcap);
-    if (keys.bias) row[j] += keys.bias[j];
-    if (keys.seen && !keys.seen[j]) row[j] = -HUGE_VALF;
-    largest = std::max(largest, row[j]);
-  }
-  if (a.kept == CachedAttention::Scores::kBeforeSoftmax) std::copy_n(row, total, kept);
-  double sum = a.sinks ? std::exp(static_cast<double>(a.sinks[head] - largest)) : 0;
-  for (int64_t j = keys.begin; j < keys.end; ++j) {
-    row[j] = largest == -HUGE_VALF ? 0.0f : std::exp(row[j] - largest);
-    sum += static_cast<double>(row[j]);
-  }
-  float factor = sum > 0 ? static_cast<float>(1 / sum) : 0;
-  for (int64_t j = keys.begin; j < keys.end; ++j) row[j] *= factor;
-  if (a.kept == CachedAttention::Scores::kAfterSoftmax) std::copy_n(row, total, kept);
+enum class CacheScratch { kScores, kKeys, kValues, kCount };
+
+float* Scratch(CacheScratch use, int64_t count) { return ThreadScratch<float>(use, count); }
+
+void Scale(float factor, float* row, int64_t count) {
+  BestElementwiseKernels().binary(BinaryKind::kMultiply, row, true, &factor, false, row, count);
 }
 
-void RunRows(const CachedAttention& a, int64_t image, int64_t head, int64_t first, int64_t rows,
-             std::vector<float>& scores) {
-  std::vector<VisibleKeys> keys;
-  int64_t total = 0;
-  for (int64_t i = 0; i < rows; ++i) {
-    keys.push_back(a.visible(image, head, first + i));
-    total = std::max(total, keys.back().end);
+// Scores of keys [keys.begin, keys.end) become what values are weighed with, up to the factor that is returned. `row`
+// begins at key keys.begin and has room for one more.
+float FinishRow(const CachedAttention& a, const VisibleKeys& keys, int64_t head, float* row, float* kept) {
+  const int64_t count = keys.end - keys.begin;
+  const RowKernels& kernels = BestRowKernels();
+  Scale(a.softcap > 0 ? a.scale / a.softcap : a.scale, row, count);
+  if (a.softcap > 0) {
+    kernels.activate({ActivationKind::kTanh}, row, row, count);
+    Scale(a.softcap, row, count);
   }
-  float* y = a.y + (image * a.queries + first) * a.heads * a.size + head * a.size;
-  if (total == 0) {
-    for (int64_t i = 0; i < rows; ++i) std::fill_n(y + i * a.heads * a.size, a.size, 0.0f);
-    return;
+  bool sees_any = !keys.bias && !keys.seen;
+  for (int64_t j = 0; j < count && (keys.bias || keys.seen); ++j) {
+    if (keys.bias) row[j] += keys.bias[keys.begin + j];
+    if (keys.seen && !keys.seen[keys.begin + j]) row[j] = -HUGE_VALF;
+    sees_any |= row[j] != -HUGE_VALF;
   }
-  int64_t cache = (image * a.kv_heads + head / (a.heads / a.kv_heads)) * a.room * a.size;
-  scores.resize(static_cast<size_t>(rows * total));
-  Gemm<float>({.m = rows,
-               .n = total,
-               .k = a.size,
-               .a = a.q + (image * a.queries + first) * a.q_row + head * a.size,
-               .a_row = a.q_row,
-               .b = a.keys + cache,
-               .b_row = 1,
-               .b_col = a.size,
-               .c = scores.data(),
-               .c_row = total},
-              nullptr);
-  for (int64_t i = 0; i < rows; ++i) {
-    float* row = scores.data() + i * total;
-    for (int64_t j = 0; j < total; ++j) row[j] *= a.scale;
-    float* kept = a.scores ? a.scores + ((image * a.heads + head) * a.queries + first + i) * a.score_row : nullptr;
-    FinishRow(a, keys[static_cast<size_t>(i)], head, total, row, kept);
+  const auto keep = [&](float factor) {
+    std::fill_n(kept, keys.begin, 0.0f);
+    for (int64_t j = 0; j < count; ++j) kept[keys.begin + j] = row[j] * factor;
+  };
+  if (a.kept == CachedAttention::Scores::kBeforeSoftmax) keep(1.0f);
+  float factor = 0;
+  if (sees_any) {
+    SoftmaxRow softmax{.x = row, .y = row, .count = count, .normalize = false};
+    if (a.sinks) row[softmax.count++] = a.sinks[head];
+    factor = kernels.softmax(softmax);
+  } else {
+    std::fill_n(row, count, 0.0f);
   }
-  Gemm<float>({.m = rows,
-               .n = a.size,
-               .k = total,
-               .a = scores.data(),
-               .a_row = total,
-               .b = a.values + cache,
-               .b_row = a.size,
-               .c = y,
-               .c_row = a.heads * a.size},
-              nullptr);
+  if (a.kept == CachedAttention::Scores::kAfterSoftmax) keep(factor);
+  return factor;
+}
+
+struct Task {
+  const CachedAttention& a;
+  int64_t image, kv_head, first, rows;
+
+  int64_t group() const { return a.heads / a.kv_heads; }
+  const float* Keys() const { return a.keys + (image * a.kv_heads + kv_head) * a.room * a.size; }
+  const float* Values() const { return a.values + (image * a.kv_heads + kv_head) * a.room * a.size; }
+  const float* Query(int64_t head, int64_t i) const {
+    return a.q + (image * a.queries + first + i) * a.q_row + head * a.size;
+  }
+  float* Result(int64_t head, int64_t i) const {
+    return a.y + ((image * a.queries + first + i) * a.heads + head) * a.size;
+  }
+  float* Kept(int64_t head, int64_t i) const {
+    return a.scores ? a.scores + ((image * a.heads + head) * a.queries + first + i) * a.score_row : nullptr;
+  }
+};
+
+// Keys and values are read where they lie, once for all heads that share them.
+void FewQueries(const Task& task) {
+  const CachedAttention& a = task.a;
+  const RowKernels& kernels = BestRowKernels();
+  for (int64_t i = 0; i < task.rows; ++i) {
+    const int64_t first_head = task.kv_head * task.group();
+    int64_t most = 0;
+    for (int64_t h = 0; h < task.group(); ++h) {
+      const VisibleKeys keys = a.visible(task.image, first_head + h, task.first + i);
+      most = std::max(most, keys.end - keys.begin);
+    }
+    float* scores = Scratch(CacheScratch::kScores, task.group() * (most + 1));
+    const VisibleKeys all = a.visible(task.image, first_head, task.first + i);
+    for (int64_t j = all.begin; j < all.end; ++j)
+      for (int64_t h = 0; h < task.group(); ++h)
+        scores[h * (most + 1) + j - all.begin] =
+            kernels.dot(task.Query(first_head + h, i), task.Keys() + j * a.size, a.size);
+    for (int64_t h = 0; h < task.group(); ++h) {
+      const int64_t head = first_head + h;
+      const VisibleKeys keys = a.visible(task.image, head, task.first + i);
+      float* row = scores + h * (most + 1);
+      const float factor = keys.end > keys.begin ? FinishRow(a, keys, head, row, task.Kept(head, i)) : 0;
+      kernels.combine(row, keys.end - keys.begin, task.Values() + keys.begin * a.size, a.size, task.Result(head, i),
+                      a.size);
+      Scale(factor, task.Result(head, i), a.size);
+    }
+  }
+}
+
+void ManyQueries(const Task& task) {
+  const CachedAttention& a = task.a;
+  const GemmKernels& gemm = BestGemmKernels();
+  const int64_t first_head = task.kv_head * task.group();
+  int64_t low = INT64_MAX, high = 0;
+  for (int64_t i = 0; i < task.rows; ++i) {
+    const VisibleKeys keys = a.visible(task.image, first_head, task.first + i);
+    low = std::min(low, keys.begin);
+    high = std::max(high, keys.end);
+  }
+  low = std::min(low, high);
+  const int64_t count = high - low, block = 3 * gemm.best_rows;
+  const int64_t stride = ((count + 1 + kLine - 1) / kLine | 1) * kLine;
+  float* keys = Scratch(CacheScratch::kKeys, PackedSize(a.size, count));
+  float* values = Scratch(CacheScratch::kValues, PackedSize(count, a.size));
+  PackMatrix(task.Keys() + low * a.size, a.size, count, 1, a.size, keys);
+  PackMatrix(task.Values() + low * a.size, count, a.size, a.size, 1, values);
+  float* scores = Scratch(CacheScratch::kScores, block * stride + block);
+  float* factors = scores + block * stride;
+  for (int64_t head = first_head; head < first_head + task.group(); ++head)
+    for (int64_t row = 0; row < task.rows; row += block) {
+      const int64_t rows = std::min(block, task.rows - row);
+      if (count > 0) gemm.plain(task.Query(head, row), a.q_row, rows, a.size, keys, count, scores, stride, {});
+      for (int64_t i = 0; i < rows; ++i) {
+        const VisibleKeys seen = a.visible(task.image, head, task.first + row + i);
+        float* line = scores + i * stride;
+        factors[i] =
+            seen.end > seen.begin ? FinishRow(a, seen, head, line + seen.begin - low, task.Kept(head, row + i)) : 0;
+        std::fill(line, line + std::min(count, seen.begin - low), 0.0f);
+        std::fill(line + std::max<int64_t>(0, seen.end - low), line + count, 0.0f);
+      }
+      if (count > 0)
+        gemm.plain(scores, stride, rows, count, values, a.size, task.Result(head, row), a.heads * a.size, {});
+      for (int64_t i = 0; i < rows; ++i)
+        if (factors[i] == 0)  // a query that sees nothing, whatever the values are
+          std::fill_n(task.Result(head, row + i), a.size, 0.0f);
+        else
+          Scale(factors[i], task.Result(head, row + i), a.size);
+    }
 }
 
 }  // namespace
 
 void RunCachedAttention(const OpContext& context, const CachedAttention& a) {
-  int64_t blocks = (a.queries + kRows - 1) / kRows;
-  int64_t work = std::max<int64_t>(1, std::min(a.queries, kRows) * a.room * a.size * 2);
-  context.ParallelFor(a.batch * a.heads * blocks, 1 + 65536 / work, [&](int64_t begin, int64_t end) {
-    std::vector<float> scores;
-    for (int64_t task = begin; task < end; ++task) {
-      int64_t head = task / blocks, first = task % blocks * kRows;
-      RunRows(a, head / a.heads, head % a.heads, first, std::min(kRows, a.queries - first), scores);
+  const int64_t blocks = (a.queries + kQueries - 1) / kQueries;
+  const int64_t work = std::max<int64_t>(1, std::min(a.queries, kQueries) * a.room * a.size * 2 * a.heads / a.kv_heads);
+  context.ParallelFor(a.batch * a.kv_heads * blocks, 1 + 65536 / work, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; ++at) {
+      const int64_t head = at / blocks, first = at % blocks * kQueries;
+      const Task task{a, head / a.kv_heads, head % a.kv_heads, first, std::min(kQueries, a.queries - first)};
+      (task.rows < kFewQueries ? FewQueries : ManyQueries)(task);
     }
   });
 }

@@ -6,6 +6,7 @@
 #include "base/pages.h"
 #include "base/run_scope.h"
 #include "engine/profile.h"
+#include "engine/shared_caches.h"
 #include "ops/evaluate.h"
 #include "tensor/copy.h"
 
@@ -84,7 +85,8 @@ Tensor MakeResult(const Slot& slot, std::shared_ptr<Buffer>& given) {
 
 }  // namespace
 
-Program::Program(std::shared_ptr<const Plan> plan, std::vector<StepKernels> kernels) : plan_(std::move(plan)) {
+Program::Program(std::shared_ptr<const Plan> plan, std::vector<StepKernels> kernels)
+    : plan_(std::move(plan)), cache_inputs_(SharedCacheInputs(*plan_)) {
   for (size_t i = 0; i < plan_->steps.size(); ++i) {
     const StepPlan& step = plan_->steps[i];
     Runner& runner = runners_.emplace_back();
@@ -169,7 +171,8 @@ std::vector<Tensor> Program::BindResults(Frame& frame, std::span<const Value> in
     if (slot.place != Slot::Place::kResult || !slot.shape) continue;
     if (place && slot.dtype != DType::kString) placed[i] = (*place)(i, slot.dtype, *slot.shape);
     // Memory that an input lies in is written only when nobody reads the input any more.
-    bool usable = place && placed[i].defined() && !Overlaps(placed[i], inputs);
+    bool usable = place && placed[i].defined() &&
+                  (!Overlaps(placed[i], inputs) || IsSharedCache(placed[i], inputs, cache_inputs_[i]));
     frame.values[static_cast<size_t>(plan_->results[i])] = usable ? placed[i] : MakeResult(slot, frame.given[i]);
   }
   return placed;

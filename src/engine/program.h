@@ -85,7 +85,8 @@ class Program {
 
   std::shared_ptr<const Graph> graph_;
   const std::shared_ptr<const Plan> plan_;
-  std::vector<Runner> runners_;  // one per step
+  std::vector<Runner> runners_;          // one per step
+  const std::vector<int> cache_inputs_;  // per result: see SharedCacheInputs
 
   mutable std::atomic<Frame*> spare_frame_{nullptr};  // of runs one after the other, which need no lock this way
   mutable std::mutex frames_mutex_;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tests/support/nodes.h"
+#include "tests/support/random_tensors.h"
 
 namespace ferry {
 namespace {
@@ -97,6 +98,40 @@ TEST(GroupQueryAttention, RefusesOtherInputsThatDoNotFit) {
   EXPECT_NE(query.Error().find("cache must be int8"), std::string::npos);
   query.more = {{"sliding_window_cache", int64_t{1}}, {"local_window_size", int64_t{4}}};
   EXPECT_NE(query.Error().find("window of 4"), std::string::npos);
+}
+
+// A prompt at once and token by token: two ways through the keys, with whatever may be asked of the scores.
+TEST(GroupQueryAttention, PromptLikeTokens) {
+  testing::Random random(9);
+  for (int trial = 0; trial < 24; ++trial) {
+    const int64_t kv_heads = random.Int(1, 2), group = random.Int(1, 3), size = 8 * random.Int(1, 3);
+    const int64_t heads = kv_heads * group, length = random.Int(5, 150);
+    std::vector<Attribute> attributes{{"num_heads", heads}, {"kv_num_heads", kv_heads}};
+    if (random.Bool()) attributes.emplace_back("local_window_size", random.Int(1, 20));
+    if (random.Bool()) attributes.emplace_back("softcap", 1.5f);
+    if (random.Bool()) attributes.emplace_back("smooth_softmax", int64_t{1});
+    if (random.Bool()) attributes.emplace_back("scale", 0.7f);
+    Node node = OneNode("GroupQueryAttention", 7, attributes, "com.microsoft", 3);
+    const Tensor q = random.Floats({1, length, heads * size}), k = random.Floats({1, length, kv_heads * size}),
+                 v = random.Floats({1, length, kv_heads * size});
+    const auto total = static_cast<int32_t>(length);
+    std::vector<Value> whole = RunNode(node, {q, k, v, Value(), Value(), Ints({total - 1}), Tensor::Scalar(total)});
+    Value key = Tensor::Zeros(DType::kFloat, {1, kv_heads, length, size}), value = key;
+    auto row = [](const Tensor& of, int64_t at) {
+      const int64_t width = of.dim(2);
+      const float* from = of.Data<float>() + at * width;
+      return Tensor::FromVector(std::vector<float>(from, from + width), {1, 1, width});
+    };
+    for (int32_t at = 0; at < total; ++at) {
+      std::vector<Value> step = RunNode(
+          node, {row(q, at), row(k, at), row(v, at), key, value, Ints({at}), Tensor::Scalar(std::max(2, at + 1))});
+      const std::vector<float> got = Elements<float>(step[0]), expected = Elements<float>(row(whole[0].tensor(), at));
+      for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 2e-5) << trial << ": " << at;
+      key = step[1];
+      value = step[2];
+    }
+    EXPECT_EQ(Elements<float>(key), Elements<float>(whole[1]));
+  }
 }
 
 TEST(GroupQueryAttention, RefusesHeadsThatDoNotFit) {

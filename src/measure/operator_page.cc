@@ -68,6 +68,10 @@ ONNX Runtime also has operators in the standard's domain that the standard does 
 SimplifiedLayerNormalization (RMSNormalization), Affine, Crop, DynamicSlice, ImageScaler, ParametricSoftplus, Scale, ScaledTanh,
 and MeanVarianceNormalization before opset 9. `ferry check` names them, for the standard knows none of them.
 
+Files that ONNX Runtime optimised at level "all" have operators of `com.microsoft.nchwc`, whose filters lie in blocks of channels.
+They run as standard convolutions and pools. The size of a block is not in the file; as in ONNX Runtime it is that of the
+processor at hand (16 with AVX-512 and on 64-bit ARM, else 8): optimise at level "extended" for other machines.
+
 Where ONNX Runtime does otherwise than its text says, Ferry does as ONNX Runtime:
 
 - Attention, MultiHeadAttention: a mask adds `mask_filter_value` (−10000) to scores instead of removing them.
@@ -87,7 +91,8 @@ And where Ferry does otherwise than ONNX Runtime:
 
 - DynamicQuantizeLSTM: the state between steps is not rounded to bytes.
 - GreedySearch: what follows the end of a sequence is `pad_token_id`, also when all sequences end early.
-- MatMulNBits: `accuracy_level` changes nothing; products are those of floats.
+- MatMulNBits: with `accuracy_level` 4 rows become bytes where the processor has VNNI, and not with `--exact`; elsewhere
+  products are those of floats.
 - Sampling: the same seed gives other draws, the same on every machine.
 )";
 

@@ -9,6 +9,8 @@
 #include "onnx/schema.h"
 #include "ops/infer_graph.h"
 #include "ops/support/compose.h"
+#include "ops/support/nchwc.h"
+#include "tensor/alignment.h"
 
 namespace ferry {
 namespace {
@@ -142,6 +144,8 @@ class Expansion {
       // A caller may give another value than the initializer's.
       if (facts && overridable.count(name))
         composer.AddInput(name, ValueFacts{.type = facts->type});
+      else if (const Tensor* weight = facts && !facts->constant ? FilterOf(node, name, graph) : nullptr)
+        composer.AddInput(name, FactsOf(Readable(*weight)));
       else
         composer.AddInput(name, facts ? *facts : ValueFacts{});
     }
@@ -156,6 +160,15 @@ class Expansion {
     for (StoredTensor& constant : composer.constants) graph.initializers.push_back(std::move(constant));
     for (Node& made : composer.nodes) out.push_back(std::move(made));
     return true;
+  }
+
+  // Large weights that lie at any byte of a file have no facts but their shape. Most compositions need no more; filters
+  // in blocks of channels are turned into others.
+  static const Tensor* FilterOf(const Node& node, const std::string& name, Graph& graph) {
+    if (node.domain != operator_domains::nchwc) return nullptr;
+    for (StoredTensor& initializer : graph.initializers)
+      if (initializer.name == name) return &initializer.Get();
+    return nullptr;
   }
 
   NameMaker names_;

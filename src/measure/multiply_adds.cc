@@ -91,7 +91,9 @@ struct CountingRule {
 constexpr CountingRule kMicrosoftRules[] = {
     {"MatMulNBits", OfMatMulNBits},
     {"MatMulBnb4", OfMatMulNBits},
+    {"MatMulFpQ4", OfMatMul},
     {"GroupQueryAttention", OfCachedAttention},
+    {"SparseAttention", OfCachedAttention},
 };
 
 constexpr CountingRule kRules[] = {

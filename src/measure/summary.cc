@@ -30,10 +30,10 @@ class Counter {
   void Visit(const Graph& graph) {
     for (const StoredTensor& initializer : graph.initializers) AddWeight(initializer);
     for (const StoredSparseTensor& sparse : graph.sparse_initializers) AddWeight(sparse.values);
-    Visit(graph.nodes);
+    Visit(graph.nodes, &graph);
   }
 
-  void Visit(const std::vector<Node>& nodes) {
+  void Visit(const std::vector<Node>& nodes, const Graph* graph = nullptr) {
     for (const Node& node : nodes) {
       ++summary_.nodes;
       std::string_view domain = CanonicalDomain(node.domain);
@@ -41,6 +41,7 @@ class Counter {
       if (const Attribute* value = node.op_type == "Constant" ? node.Find("value") : nullptr)
         if (auto* stored = std::get_if<std::shared_ptr<StoredTensor>>(&value->held); stored && *stored)
           AddWeight(**stored);
+      AddQuantized(node, graph);
       ForEachSubgraph(node, [&](const Graph& body) { Visit(body); });
     }
   }
@@ -59,8 +60,39 @@ class Counter {
     summary_.parameter_bytes += count / 8 * bits + (count % 8 * bits + 7) / 8;
   }
 
+  // Weights that a node reads as numbers of few bits, once for all its readers.
+  void AddQuantized(const Node& node, const Graph* graph) {
+    const size_t input = QuantizedInput(node);
+    if (!graph || !node.HasInput(input)) return;
+    const auto weight = std::find_if(graph->initializers.begin(), graph->initializers.end(),
+                                     [&](const StoredTensor& tensor) { return tensor.name == node.inputs[input]; });
+    if (weight == graph->initializers.end() || !IsInteger(weight->dtype) || !counted_.insert(&*weight).second) return;
+    const int64_t stored = BitWidth(weight->dtype), bits = node.Int("bits", stored);
+    if (bits <= 0 || bits > stored) return;
+    int64_t count = CountOf(weight->dims);
+    // Several to a byte, rows filled up to whole blocks.
+    if (node.Has("K") && node.Has("N"))
+      count = CountOf({node.Int("K", 0), node.Int("N", 0)});
+    else if (count <= INT64_MAX / 8)
+      count = count * stored / bits;
+    summary_.quantized_weights[bits] += count;
+  }
+
+  // Which input of the operator is weights of few bits; one beyond the last where none is.
+  static size_t QuantizedInput(const Node& node) {
+    constexpr std::pair<std::string_view, size_t> kInputs[] = {
+        {"ConvInteger", 1}, {"DequantizeLinear", 0}, {"DynamicQuantizeMatMul", 1}, {"GatherBlockQuantized", 0},
+        {"MatMulBnb4", 1},  {"MatMulInteger", 1},    {"MatMulIntegerToFloat", 1},  {"MatMulNBits", 1},
+        {"QGemm", 3},       {"QLinearConv", 3},      {"QLinearMatMul", 3},
+    };
+    for (const auto& [name, input] : kInputs)
+      if (node.op_type == name) return input;
+    return node.inputs.size();
+  }
+
   ModelSummary& summary_;
   std::map<std::string, int64_t> histogram_;
+  std::unordered_set<const StoredTensor*> counted_;
 };
 
 using FindFacts = std::function<const ValueFacts*(const std::string&)>;

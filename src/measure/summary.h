@@ -35,8 +35,9 @@ struct ModelSummary {
   std::vector<ValueInfo> outputs;  // with shapes from inference where the model leaves them open
   std::vector<std::pair<std::string, int64_t>> operators;  // the most frequent first; bodies and functions included
   int64_t nodes = 0;
-  int64_t parameters = 0;       // elements of all floating-point initializers and constants
-  int64_t parameter_bytes = 0;  // of all initializers
+  int64_t parameters = 0;                        // elements of all floating-point initializers and constants
+  int64_t parameter_bytes = 0;                   // of all initializers
+  std::map<int64_t, int64_t> quantized_weights;  // how many there are of each number of bits
 
   // For the dimensions given; each is open when something that decides it is not known.
   std::map<std::string, int64_t> dimensions;  // every named dimension of the inputs and the size taken for it

@@ -31,7 +31,7 @@ TEST(Lints, HaveNamesAndMeaningsAndAreSorted) {
     EXPECT_FALSE(lint->remedy.empty());
     EXPECT_EQ(FindLint(lint->name), lint);
   }
-  EXPECT_EQ(AllLints().size(), 21u);
+  EXPECT_EQ(AllLints().size(), 22u);
 }
 
 TEST(Lints, FindNothingInAGoodModel) {
@@ -269,6 +269,18 @@ TEST(Portability, FollowsWhatTargetsState) {
   wide.graph.nodes[0].op_type = "Acos";
   EXPECT_EQ(Apply("portability", wide, For("onnxruntime-cpu")).size(), 1u) << "Acos has no kernel for double";
   EXPECT_TRUE(Apply("portability", Plain(), For("coreml")).empty());
+}
+
+TEST(ContributedOperator, SaysWhoRunsIt) {
+  Model model = Unary({MakeNode("QuickGelu", {"x"}, {"m"}), MakeNode("ReorderInput", {"m"}, {"y"})});
+  model.graph.nodes[0].domain = "com.microsoft";
+  model.graph.nodes[1].domain = "com.microsoft.nchwc";
+  std::vector<Finding> findings = Apply("contributed-operator", model);
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[1].message, "only ONNX Runtime and Ferry run com.microsoft.QuickGelu");
+  EXPECT_EQ(findings[1].severity, Severity::kNote);
+  EXPECT_EQ(findings[0].severity, Severity::kWarning);
+  EXPECT_TRUE(Apply("contributed-operator", Plain()).empty());
 }
 
 TEST(FileSize, IsWatched) {

@@ -53,4 +53,8 @@ export const known = [
   {op: 'TreeEnsembleRegressor', when: (node) => node.attributes.base_values, reason: 'base values are added to every target; the peer leaves out targets without votes'},
 ];
 
-export const whyDifferent = (node) => known.find((entry) => entry.op === node.op && entry.when(node))?.reason;
+// The same for operators that ONNX Runtime contributes: its own text, or another operator of its own, speaks for Ferry.
+export const knownMicrosoft = [
+];
+
+export const whyDifferent = (node) => (node.domain === 'com.microsoft' ? knownMicrosoft : known).find((entry) => entry.op === node.op && entry.when(node))?.reason;

@@ -85,6 +85,11 @@ Json ToJson(const Model& model, const ModelSummary& summary) {
   json.Set("inputs", ToJson(summary.inputs)).Set("outputs", ToJson(summary.outputs));
   json.Set("nodes", summary.nodes).Set("operators", std::move(operators));
   json.Set("parameters", summary.parameters).Set("parameter_bytes", summary.parameter_bytes);
+  if (!summary.quantized_weights.empty()) {
+    Json by_bits;
+    for (const auto& [bits, count] : summary.quantized_weights) by_bits.Set(Cat(bits), count);
+    json.Set("quantized_weights", std::move(by_bits));
+  }
   json.Set("dimensions", std::move(dimensions));
   json.Set("activation_bytes", OrNull(summary.activation_bytes)).Set("multiply_adds", OrNull(summary.multiply_adds));
   json.Set("by_operator", CostsJson(summary));
@@ -171,6 +176,8 @@ std::string ToLines(const Model& model, const ModelSummary& summary) {
   lines.Add({"nodes", Cat(summary.nodes, "  (", OperatorsLine(summary), ")")});
   lines.Add({"parameters", Cat(HumanCount(static_cast<double>(summary.parameters)), "  (",
                                HumanBytes(static_cast<double>(summary.parameter_bytes)), ")")});
+  for (const auto& [bits, count] : summary.quantized_weights)
+    lines.Add({"quantised", Cat(HumanCount(static_cast<double>(count)), " weights of ", bits, " bits")});
   std::string sizes = ForDimensions(summary);
   if (summary.activation_bytes)
     lines.Add({"activation peak", Cat(HumanBytes(static_cast<double>(*summary.activation_bytes)), sizes)});

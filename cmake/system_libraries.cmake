@@ -19,6 +19,7 @@ endmacro()
 # Regular expressions and Unicode for the string operators.
 use_library(RE2 ops re2/re2.h libre2.a re2)
 use_library(UTF8PROC ops utf8proc.h libutf8proc.a utf8proc)
+target_include_directories(ferry_room_generate SYSTEM PRIVATE ${UTF8PROC_INCLUDE})
 
 # Users before what they use: libtiff needs libjpeg and libdeflate, and all need zlib.
 if(FERRY_IMAGE)

@@ -16,16 +16,22 @@ uint64_t NextNumber() {
   return ++last;
 }
 
+bool IsOpen(const OpenAxes& open, const std::string& input, size_t axis) {
+  const auto found = open.find(input);
+  return found != open.end() && std::find(found->second.begin(), found->second.end(), axis) != found->second.end();
+}
+
 // Two runs may share a program when this text is the same for both.
-std::string ProgramKey(const std::vector<const NamedValue*>& given, const std::vector<std::string>& results) {
+std::string ProgramKey(const std::vector<const NamedValue*>& given, const std::vector<std::string>& results,
+                       const OpenAxes& open) {
   std::string key;
   for (const NamedValue* input : given) {
     key += input->first;
     const Value& value = input->second;
     if (value.is_tensor()) {
       key += static_cast<char>('A' + static_cast<int>(value.tensor().dtype()));
-      for (int64_t dim : value.tensor().shape()) {
-        AppendInteger(key, dim);
+      for (size_t axis = 0; axis < value.tensor().rank(); ++axis) {
+        if (!IsOpen(open, input->first, axis)) AppendInteger(key, value.tensor().dim(axis));
         key += ',';
       }
       if (!value.tensor().on_host()) (key += '@') += value.tensor().space().name();
@@ -36,6 +42,19 @@ std::string ProgramKey(const std::vector<const NamedValue*>& given, const std::v
   }
   for (const std::string& name : results) (key += '>') += name;
   return key;
+}
+
+// Takes the sizes of open axes out of a type; what the model calls them stays, so that equal ones are known to be
+// equal.
+void OpenAxesOf(const NamedValue& input, const OpenAxes& open, const Model& model, Type& type) {
+  if (open.empty() || !type.shape) return;
+  const ValueInfo* declared = model.graph.FindInput(input.first);
+  for (size_t axis = 0; axis < type.shape->size(); ++axis) {
+    if (!IsOpen(open, input.first, axis)) continue;
+    const bool named = declared && declared->type.shape && axis < declared->type.shape->size() &&
+                       (*declared->type.shape)[axis].named();
+    (*type.shape)[axis] = named ? (*declared->type.shape)[axis] : Dim();
+  }
 }
 
 bool AreOutputsOf(const Graph& graph, const std::vector<std::string>& results) {
@@ -89,7 +108,8 @@ const Graph& LoadedModel::AsWritten() {
 }
 
 std::shared_ptr<const Program> LoadedModel::Build(const std::vector<const NamedValue*>& given,
-                                                  const std::vector<std::string>& results, ThreadPool* pool) {
+                                                  const std::vector<std::string>& results, const OpenAxes& open,
+                                                  ThreadPool* pool) {
   const Uncounted of_the_model;
   FactsByName known;
   std::vector<std::string> names;
@@ -98,6 +118,7 @@ std::shared_ptr<const Program> LoadedModel::Build(const std::vector<const NamedV
     names.push_back(input->first);
     spaces.push_back(input->second.is_tensor() ? &input->second.tensor().space() : &HostMemory());
     Type type = TypeOf(input->second);
+    OpenAxesOf(*input, open, model_, type);
     known[input->first].type = input->second.is_tensor() ? std::move(type) : Type{};
   }
   // A contradiction that inference finds is met again by the kernel, which knows the values and says more.
@@ -129,8 +150,8 @@ std::shared_ptr<const Program> LoadedModel::Build(const std::vector<const NamedV
 
 std::shared_ptr<const ProgramCache::Entry> LoadedModel::ProgramFor(const std::vector<const NamedValue*>& given,
                                                                    const std::vector<std::string>& results,
-                                                                   ThreadPool* pool) {
-  return programs_.Get(ProgramKey(given, results), [&] { return Build(given, results, pool); });
+                                                                   const OpenAxes& open, ThreadPool* pool) {
+  return programs_.Get(ProgramKey(given, results, open), [&] { return Build(given, results, open, pool); });
 }
 
 }  // namespace ferry

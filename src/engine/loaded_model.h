@@ -19,6 +19,8 @@ namespace ferry {
 // What the session has to say to its providers.
 ProviderOptions ProviderOptionsFrom(const SessionOptions& options);
 
+using OpenAxes = std::map<std::string, std::vector<size_t>>;  // see SessionOptions::open_axes
+
 class LoadedModel {
  public:
   LoadedModel(Model model, const SessionOptions& options);
@@ -39,13 +41,14 @@ class LoadedModel {
   }
 
   std::shared_ptr<const ProgramCache::Entry> ProgramFor(const std::vector<const NamedValue*>& given,
-                                                        const std::vector<std::string>& results, ThreadPool* pool);
+                                                        const std::vector<std::string>& results, const OpenAxes& open,
+                                                        ThreadPool* pool);
 
  private:
   bool FastGraphMakes(const std::vector<std::string>& results) const;
   const Graph& AsWritten();
   std::shared_ptr<const Program> Build(const std::vector<const NamedValue*>& given,
-                                       const std::vector<std::string>& results, ThreadPool* pool);
+                                       const std::vector<std::string>& results, const OpenAxes& open, ThreadPool* pool);
 
   const Model model_;
   const int threads_;

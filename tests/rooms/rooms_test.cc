@@ -50,7 +50,7 @@ const std::map<std::string, Rooms>& Below() {
 const std::map<std::string, Rooms>& Libraries() {
   static const std::map<std::string, Rooms> libraries = {
       {"hwy/", {"kernels"}},   {"immintrin.h", {"kernels"}}, {"protozero/", {"onnx"}},  {"re2/", {"ops"}},
-      {"utf8proc.h", {"ops"}}, {"jpeglib.h", {"image"}},     {"jerror.h", {"image"}},   {"png.h", {"image"}},
+      {"utf8proc.h", {"generate", "ops"}}, {"jpeglib.h", {"image"}},     {"jerror.h", {"image"}},   {"png.h", {"image"}},
       {"tiffio.h", {"image"}}, {"webp/", {"image"}},         {"openjpeg.h", {"image"}},
   };
   return libraries;

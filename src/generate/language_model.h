@@ -1,0 +1,88 @@
+// A decoder as a graph: which inputs and outputs mean what, and one step of it. Names are read from the graph as
+// Optimum, Transformers and onnxruntime-genai write them, and may be said otherwise.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/session.h"
+#include "generate/token_model.h"
+
+namespace ferry {
+
+// What an input or output is to the decoder: "input_ids", "attention_mask", "position_ids", "use_cache_branch",
+// "past_length", "total_length", "logits"; and "past=present" pairs of a cache.
+struct LanguageModelNames {
+  std::map<std::string, std::string> roles;                 // role to name, where the graph's own names do not tell
+  std::vector<std::pair<std::string, std::string>> caches;  // past and present; empty: found by their names
+};
+
+class LanguageModel {
+ public:
+  // Opens the session: its sizes that grow with the text are left open in its programs.
+  LanguageModel(const std::string& path, SessionOptions options, const LanguageModelNames& names = {});
+  LanguageModel(Model model, SessionOptions options, const LanguageModelNames& names = {});
+
+  const Session& session() const { return *session_; }
+  // How many tokens fit, where the graph says so.
+  std::optional<int64_t> window() const { return window_; }
+  bool has_cache() const { return !caches_.empty(); }
+  bool shares_cache() const { return shares_cache_; }
+
+ private:
+  friend class Decoding;
+
+  struct Cache {
+    std::string past, present;
+    DType dtype = DType::kUndefined;
+    std::vector<Dim> shape;
+    std::optional<size_t> growing;  // the axis of the tokens, where its size is open
+  };
+
+  void Understand(const Model& model, const LanguageModelNames& names);
+  void FindRoles(const Model& model, const LanguageModelNames& names);
+  void FindCaches(const Model& model, const LanguageModelNames& names);
+  void FindWindow(const Model& model);
+  void FindSharing(const Model& model);
+  void RequireNoOthers(const Model& model) const;
+  std::map<std::string, std::vector<size_t>> OpenAxes() const;
+  const std::string& Role(const std::string& role) const;  // "" : the model has none
+
+  std::shared_ptr<Session> session_;
+  std::map<std::string, ValueInfo> roles_;
+  std::vector<Cache> caches_;
+  std::optional<int64_t> window_;
+  bool shares_cache_ = false;
+};
+
+// One text in the making: what the model has read, and its cache.
+class Decoding {
+ public:
+  // `most`: tokens that the text may have at all.
+  Decoding(const LanguageModel& model, int64_t most);
+
+  // Reads the tokens and gives the scores for the one that follows the last.
+  std::vector<float> Read(std::span<const TokenId> ids, const std::atomic<bool>* cancelled = nullptr);
+  int64_t length() const { return length_; }
+
+ private:
+  std::vector<float> Step(std::span<const TokenId> ids, const std::atomic<bool>* cancelled);
+  void AddInputs(std::span<const TokenId> ids, std::vector<NamedValue>& inputs) const;
+  void MakeCaches(int64_t rows);
+  // Room for so many tokens in shared caches: twice as much as there was, so that all growing copies each row once or
+  // twice.
+  void Reserve(int64_t rows);
+
+  const LanguageModel& model_;
+  const int64_t most_;
+  int64_t length_ = 0, room_ = 0;
+  std::vector<TokenId> all_;    // without a cache everything is read again
+  std::vector<Tensor> caches_;  // one per cache of the model
+};
+
+}  // namespace ferry

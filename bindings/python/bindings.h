@@ -18,6 +18,7 @@ Model ReadAny(const py::object& source, bool load_external = true);
 
 void BindCompare(py::module_& m);
 void BindDoctor(py::module_& m);
+void BindGenerate(py::module_& m);
 void BindOptimize(py::module_& m);
 void BindSession(py::module_& m);
 void BindTools(py::module_& m);

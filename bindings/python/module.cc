@@ -31,6 +31,7 @@ PYBIND11_MODULE(_ferry, m) {
   BindSession(m);
   BindCompare(m);
   BindDoctor(m);
+  BindGenerate(m);
   BindOptimize(m);
   BindTools(m);
 }

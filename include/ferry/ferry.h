@@ -376,6 +376,73 @@ FERRY_API const char* ferry_report_problem(const ferry_report* report, size_t in
 /* Frees a report; NULL is fine. */
 FERRY_API void ferry_report_free(ferry_report* report);
 
+/* ---- language models ---- */
+
+/* Text to the numbers that a language model works on, and back: Hugging Face's tokenizer.json. */
+typedef struct ferry_tokenizer ferry_tokenizer;
+
+/* Reads a tokenizer.json; a part that Ferry does not know is refused by its name. */
+FERRY_API ferry_status* ferry_tokenizer_open(const char* path, ferry_tokenizer** out);
+/* Frees a tokenizer; NULL is fine. */
+FERRY_API void ferry_tokenizer_free(ferry_tokenizer* tokenizer);
+/* One more than the largest number of a token. */
+FERRY_API size_t ferry_tokenizer_size(const ferry_tokenizer* tokenizer);
+/* The number of a token as the vocabulary has it; -1 when there is none. */
+FERRY_API int64_t ferry_tokenizer_find(const ferry_tokenizer* tokenizer, const char* token);
+/* The tokens of `length` bytes of text, as an int64 tensor [n]. `add_special`: with those that the file puts around a
+ * text. */
+FERRY_API ferry_status* ferry_tokenizer_encode(const ferry_tokenizer* tokenizer, const char* text, size_t length,
+                                               int add_special, ferry_value** out);
+/* The text of tokens, as a string tensor of one element. `skip_special`: without special tokens. */
+FERRY_API ferry_status* ferry_tokenizer_decode(const ferry_tokenizer* tokenizer, const int64_t* ids, size_t count,
+                                               int skip_special, ferry_value** out);
+
+/* How a text is made; may be used for many, one after the other. */
+typedef struct ferry_generate_options ferry_generate_options;
+
+/* 256 tokens at most, always the best one. */
+FERRY_API ferry_status* ferry_generate_options_create(ferry_generate_options** out);
+/* Frees options that no text is made with any more; NULL is fine. */
+FERRY_API void ferry_generate_options_free(ferry_generate_options* options);
+/* Sets max_tokens, context, temperature, top_k, top_p, min_p, repetition_penalty, seed or add_special (0 or 1). */
+FERRY_API ferry_status* ferry_generate_options_set(ferry_generate_options* options, const char* name, double value);
+/* Adds a word that ends the text, and is not part of it. */
+FERRY_API ferry_status* ferry_generate_options_add_stop(ferry_generate_options* options, const char* word);
+/* `on_text` is told of text as soon as it is sure, in whole characters; it gives 0 to end the text there. NULL: nobody
+ * is told. */
+FERRY_API ferry_status* ferry_generate_options_set_on_text(ferry_generate_options* options,
+                                                           int (*on_text)(void* user, const char* text, size_t length),
+                                                           void* user);
+/* Ends the texts that are made with these options, and those that will be, with FERRY_CANCELLED. From any thread. */
+FERRY_API void ferry_generate_options_cancel(ferry_generate_options* options);
+
+/* A language model with its tokenizer. Many threads may make texts with one. */
+typedef struct ferry_generator ferry_generator;
+/* A text that was made. */
+typedef struct ferry_generated ferry_generated;
+
+/* Opens a decoder (.onnx) and its tokenizer.json. `options` may be NULL. */
+FERRY_API ferry_status* ferry_generator_open(const char* model, const char* tokenizer, const ferry_options* options,
+                                             ferry_generator** out);
+/* Frees a generator; NULL is fine. */
+FERRY_API void ferry_generator_free(ferry_generator* generator);
+/* Goes on with `length` bytes of text. `options` may be NULL. */
+FERRY_API ferry_status* ferry_generate(const ferry_generator* generator, const ferry_generate_options* options,
+                                       const char* prompt, size_t length, ferry_generated** out);
+/* Frees a text; NULL is fine. */
+FERRY_API void ferry_generated_free(ferry_generated* generated);
+/* The text, without the prompt; `length` (may be NULL) gets its bytes. */
+FERRY_API const char* ferry_generated_text(const ferry_generated* generated, size_t* length);
+/* Its tokens; `count` gets how many. The last one is the stop token where one ended the text. */
+FERRY_API const int64_t* ferry_generated_ids(const ferry_generated* generated, size_t* count);
+/* Why it ended: "max-tokens", "stop-token", "stop-word", "window" (of the model) or "caller". */
+FERRY_API const char* ferry_generated_reason(const ferry_generated* generated);
+/* How many tokens the prompt has. */
+FERRY_API size_t ferry_generated_prompt_count(const ferry_generated* generated);
+/* Seconds to the first token, and from there to the last. */
+FERRY_API double ferry_generated_prompt_seconds(const ferry_generated* generated);
+FERRY_API double ferry_generated_seconds(const ferry_generated* generated);
+
 /* ---- building models ---- */
 
 /* One operator of ONNX in its newest form, with its attributes. */

@@ -10,6 +10,7 @@
 
 #include <complex>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -366,6 +367,7 @@ class Session {
   }
 
  private:
+  friend class Generator;
   using OwnedOptions = detail::Owned<ferry_options, ferry_options_free>;
 
   static OwnedOptions MakeOptions(const Options& options) {
@@ -416,6 +418,105 @@ class Session {
 
   detail::Owned<ferry_session, ferry_session_free> handle_;
   std::vector<ValueInfo> inputs_, overridable_, outputs_;
+};
+
+// Text to tokens and back: Hugging Face's tokenizer.json.
+class Tokenizer {
+ public:
+  explicit Tokenizer(const std::string& path) {
+    ferry_tokenizer* made = nullptr;
+    detail::Check(ferry_tokenizer_open(path.c_str(), &made));
+    handle_.reset(made);
+  }
+  std::vector<int64_t> Encode(std::string_view text, bool add_special = true) const {
+    ferry_value* made = nullptr;
+    detail::Check(ferry_tokenizer_encode(handle_.get(), text.data(), text.size(), add_special, &made));
+    const Value ids(made);
+    const std::span<const int64_t> all = ids.Data<int64_t>();
+    return {all.begin(), all.end()};
+  }
+  std::string Decode(std::span<const int64_t> ids, bool skip_special = true) const {
+    ferry_value* made = nullptr;
+    detail::Check(ferry_tokenizer_decode(handle_.get(), ids.data(), ids.size(), skip_special, &made));
+    return Value(made).String(0);
+  }
+  int64_t Find(const std::string& token) const { return ferry_tokenizer_find(handle_.get(), token.c_str()); }
+  size_t size() const { return ferry_tokenizer_size(handle_.get()); }
+
+ private:
+  detail::Owned<ferry_tokenizer, ferry_tokenizer_free> handle_;
+};
+
+// How a text is made.
+struct GenerateOptions {
+  int64_t max_tokens = 256;
+  int64_t context = 0;     // tokens of prompt and answer together; 0: what the model says
+  double temperature = 0;  // 0: always the best token
+  int64_t top_k = 0;
+  double top_p = 1;
+  double min_p = 0;
+  double repetition_penalty = 1;
+  uint64_t seed = 0;
+  bool add_special = true;
+  std::vector<std::string> stop;
+  std::function<bool(std::string_view)> on_text;  // told of text as it comes; false ends it. Must not throw.
+};
+
+struct Generated {
+  std::string text;
+  std::vector<int64_t> ids;
+  std::string reason;  // "max-tokens", "stop-token", "stop-word", "window" or "caller"
+  size_t prompt_tokens = 0;
+  double prompt_seconds = 0, seconds = 0;
+};
+
+// A language model with its tokenizer.
+class Generator {
+ public:
+  Generator(const std::string& model, const std::string& tokenizer, const Options& options = {}) {
+    auto made = Session::MakeOptions(options);
+    ferry_generator* generator = nullptr;
+    detail::Check(ferry_generator_open(model.c_str(), tokenizer.c_str(), made.get(), &generator));
+    handle_.reset(generator);
+  }
+
+  Generated Generate(std::string_view prompt, const GenerateOptions& options = {}) const {
+    ferry_generate_options* settings = nullptr;
+    detail::Check(ferry_generate_options_create(&settings));
+    const detail::Owned<ferry_generate_options, ferry_generate_options_free> owner(settings);
+    const std::pair<const char*, double> numbers[] = {{"max_tokens", static_cast<double>(options.max_tokens)},
+                                                      {"context", static_cast<double>(options.context)},
+                                                      {"temperature", options.temperature},
+                                                      {"top_k", static_cast<double>(options.top_k)},
+                                                      {"top_p", options.top_p},
+                                                      {"min_p", options.min_p},
+                                                      {"repetition_penalty", options.repetition_penalty},
+                                                      {"seed", static_cast<double>(options.seed)},
+                                                      {"add_special", options.add_special ? 1.0 : 0.0}};
+    for (const auto& [name, value] : numbers) detail::Check(ferry_generate_options_set(settings, name, value));
+    for (const std::string& word : options.stop) detail::Check(ferry_generate_options_add_stop(settings, word.c_str()));
+    auto tell = [](void* user, const char* text, size_t length) -> int {
+      return (*static_cast<const std::function<bool(std::string_view)>*>(user))({text, length});
+    };
+    if (options.on_text)
+      detail::Check(ferry_generate_options_set_on_text(
+          settings, tell, const_cast<std::function<bool(std::string_view)>*>(&options.on_text)));
+    ferry_generated* made = nullptr;
+    detail::Check(ferry_generate(handle_.get(), settings, prompt.data(), prompt.size(), &made));
+    const detail::Owned<ferry_generated, ferry_generated_free> text(made);
+    size_t length = 0, count = 0;
+    const char* letters = ferry_generated_text(made, &length);
+    const int64_t* ids = ferry_generated_ids(made, &count);
+    return {{letters, length},
+            {ids, ids + count},
+            ferry_generated_reason(made),
+            ferry_generated_prompt_count(made),
+            ferry_generated_prompt_seconds(made),
+            ferry_generated_seconds(made)};
+  }
+
+ private:
+  detail::Owned<ferry_generator, ferry_generator_free> handle_;
 };
 
 // What ONNX's standard finds wrong with a model.

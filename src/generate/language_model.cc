@@ -201,6 +201,24 @@ void LanguageModel::FindSharing(const Model& model) {
     const auto found = present_of.find(cache.past);
     return found != present_of.end() && found->second == cache.present && readers[cache.past] == 1;
   });
+  counts_mask_ = shares_cache_ && CountsMask(model);
+}
+
+// Whether zeros behind a mask's ones change nothing but its size: then it is as long as the shared cache, and all sizes
+// of a step are the same as those of the step before.
+bool LanguageModel::CountsMask(const Model& model) const {
+  const std::string& mask = Role("attention_mask");
+  std::set<std::string> same = {mask};
+  if (mask.empty()) return false;
+  for (const Node& node : model.graph.nodes)
+    for (const std::string& input : node.inputs) {
+      if (!same.count(input)) continue;
+      if (node.op_type == "Cast" && !node.outputs.empty())
+        same.insert(node.outputs[0]);
+      else if (node.op_type != "ReduceSum" && node.op_type != "Shape")
+        return false;
+    }
+  return true;
 }
 
 std::map<std::string, std::vector<size_t>> LanguageModel::OpenAxes() const {
@@ -209,7 +227,7 @@ std::map<std::string, std::vector<size_t>> LanguageModel::OpenAxes() const {
   for (const Cache& cache : caches_)
     if (cache.growing && !shares_cache_) open[cache.past] = {*cache.growing};
   const auto mask = roles_.find("attention_mask");
-  if (mask != roles_.end() && mask->second.type.shape && mask->second.type.shape->size() == 2)
+  if (!counts_mask_ && mask != roles_.end() && mask->second.type.shape && mask->second.type.shape->size() == 2)
     open[mask->second.name] = {1};
   return open;
 }
@@ -277,7 +295,10 @@ void Decoding::AddInputs(std::span<const TokenId> ids, std::vector<NamedValue>& 
     return WholeNumbers(info, std::vector<int64_t>(ids.begin(), ids.end()), Shape{1, count});
   });
   add("attention_mask", [&](const ValueInfo& info) {
-    return WholeNumbers(info, std::vector<int64_t>(static_cast<size_t>(total), 1), Shape{1, total});
+    std::vector<int64_t> mask(static_cast<size_t>(total), 1);
+    if (model_.counts_mask_) mask.resize(static_cast<size_t>(room_), 0);
+    const auto size = static_cast<int64_t>(mask.size());
+    return WholeNumbers(info, mask, Shape{1, size});
   });
   add("position_ids", [&](const ValueInfo& info) {
     std::vector<int64_t> positions;

@@ -49,6 +49,7 @@ class LanguageModel {
   void FindCaches(const Model& model, const LanguageModelNames& names);
   void FindWindow(const Model& model);
   void FindSharing(const Model& model);
+  bool CountsMask(const Model& model) const;
   void RequireNoOthers(const Model& model) const;
   std::map<std::string, std::vector<size_t>> OpenAxes() const;
   const std::string& Role(const std::string& role) const;  // "" : the model has none
@@ -58,6 +59,7 @@ class LanguageModel {
   std::vector<Cache> caches_;
   std::optional<int64_t> window_;
   bool shares_cache_ = false;
+  bool counts_mask_ = false;  // only the number of the mask's ones and its size matter
 };
 
 // One text in the making: what the model has read, and its cache.

@@ -10,7 +10,7 @@ at_most() {  # BINARY BYTES
   echo "$(basename "$1"): $size bytes, at most $2"
   [ "$size" -le "$2" ]
 }
-at_most "$ferry" 10400000
+at_most "$ferry" 10600000
 at_most "$runtime" 6600000
 # README says how large they are, to within a few per cent.
 for binary in "$ferry" "$runtime"; do

@@ -17,6 +17,7 @@ from ._doctor import Diagnosis, Finding, Mending, ProofStep, doctor
 from ._errors import (DeadlineExceeded, DeviceReset, EngineError, EPFail, Fail, FerryError, InvalidArgument, InvalidGraph,
                       InvalidProtobuf, ModelLoadCanceled, ModelLoaded, ModelRequiresCompilation, NoModel, NoSuchFile, NotFound,
                       NotImplemented, RuntimeException, make_error)
+from ._generate import Generated, Generator, Tokenizer
 from ._optimize import OptimizedModel, optimize, simplify
 from ._options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions,
                        set_global_thread_pool_sizes, warn_once)
@@ -92,11 +93,11 @@ def enable_telemetry_events() -> None:
 __all__ = [
     "CheckResult", "ComparedOutput", "ComparedSample", "Comparison", "DeadlineExceeded", "DeviceReset", "Diagnosis", "EPFail",
     "EngineError", "ExecutionMode", "ExecutionOrder", "Fail", "FaultyLayer", "FerryError", "Finding",
-    "GraphOptimizationLevel", "IOBinding", "InferenceSession", "InvalidArgument", "InvalidGraph", "InvalidProtobuf",
+    "Generated", "Generator", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "InvalidArgument", "InvalidGraph", "InvalidProtobuf",
     "Mending", "ModelInfo", "ModelLoadCanceled", "ModelLoaded", "ModelMetadata", "ModelRequiresCompilation",
     "NoModel", "NoSuchFile", "NodeArg", "NotFound", "NotImplemented", "OrtDevice", "OrtValue", "Problem",
     "ProofStep", "RunOptions", "RuntimeException", "SessionIOBinding", "SessionOptions", "SparseTensor",
-    "WrittenModel", "check", "compare", "convert", "disable_telemetry_events", "doctor", "enable_telemetry_events",
+    "Tokenizer", "WrittenModel", "check", "compare", "convert", "disable_telemetry_events", "doctor", "enable_telemetry_events",
     "example_model", "export", "get_all_providers", "get_available_providers", "get_build_info", "get_device",
     "get_version_string", "has_collective_ops", "info", "set_default_logger_severity",
     "set_default_logger_verbosity", "set_global_thread_pool_sizes", "set_seed",

@@ -1,0 +1,223 @@
+// Decoders with caches of every kind, held against the same model that reads everything again.
+#include "generate/language_model.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "tests/support/graphs.h"
+#include "tests/support/random_tensors.h"
+
+namespace ferry {
+namespace {
+
+using testing::MakeInfo;
+using testing::MakeModel;
+using testing::MakeNode;
+using Ids = std::vector<TokenId>;
+
+constexpr int64_t kVocabulary = 32, kWidth = 16, kSize = 8;
+
+Attribute IntAttribute(const std::string& name, int64_t value) {
+  Attribute attribute;
+  attribute.name = name;
+  attribute.type = AttributeType::kInt;
+  attribute.held = value;
+  return attribute;
+}
+
+struct GroupQueryNames {
+  std::string ids = "input_ids", past = "past_key_values.0.", present = "present.0.";
+  DType whole = DType::kInt64;
+};
+
+// A layer of GroupQueryAttention as onnxruntime-genai writes it.
+Model GroupQueryModel(int64_t window, const GroupQueryNames& names = {}) {
+  testing::Random random(3);
+  Tensor cosines(DType::kFloat, {window, kSize / 2}), sines(DType::kFloat, {window, kSize / 2});
+  for (int64_t i = 0; i < cosines.size(); ++i) {
+    const double angle = static_cast<double>(i / (kSize / 2)) * std::pow(100.0, -static_cast<double>(i % 4) / 4);
+    cosines.MutableData<float>()[i] = static_cast<float>(std::cos(angle));
+    sines.MutableData<float>()[i] = static_cast<float>(std::sin(angle));
+  }
+  std::vector<StoredTensor> weights = {MakeStored("embedding", random.Floats({kVocabulary, kWidth})),
+                                       MakeStored("q", random.Floats({kWidth, 2 * kSize})),
+                                       MakeStored("k", random.Floats({kWidth, kSize})),
+                                       MakeStored("v", random.Floats({kWidth, kSize})),
+                                       MakeStored("out", random.Floats({kWidth, kVocabulary})),
+                                       MakeStored("cos", cosines),
+                                       MakeStored("sin", sines),
+                                       MakeStored("axes", Tensor::FromVector<int64_t>({1})),
+                                       MakeStored("one", Tensor::Scalar<int32_t>(1)),
+                                       MakeStored("second", Tensor::Scalar<int64_t>(1))};
+  const auto to_int32 = IntAttribute("to", static_cast<int64_t>(DType::kInt32));
+  Node attention =
+      MakeNode("GroupQueryAttention",
+               {"xq", "xk", "xv", names.past + "key", names.past + "value", "last", "total", "cos", "sin"},
+               {"y", names.present + "key", names.present + "value"},
+               {IntAttribute("num_heads", 2), IntAttribute("kv_num_heads", 1), IntAttribute("do_rotary", 1)});
+  attention.domain = "com.microsoft";
+  std::vector<Node> nodes = {
+      MakeNode("Gather", {"embedding", names.ids}, {"x"}),
+      MakeNode("MatMul", {"x", "q"}, {"xq"}),
+      MakeNode("MatMul", {"x", "k"}, {"xk"}),
+      MakeNode("MatMul", {"x", "v"}, {"xv"}),
+      MakeNode("Cast", {"attention_mask"}, {"mask32"}, {to_int32}),
+      MakeNode("ReduceSum", {"mask32", "axes"}, {"sum"}, {IntAttribute("keepdims", 0)}),
+      MakeNode("Sub", {"sum", "one"}, {"last"}),
+      MakeNode("Shape", {"attention_mask"}, {"shape"}),
+      MakeNode("Gather", {"shape", "second"}, {"total64"}),
+      MakeNode("Cast", {"total64"}, {"total"}, {to_int32}),
+      attention,
+      MakeNode("Add", {"x", "y"}, {"z"}),
+      MakeNode("MatMul", {"z", "out"}, {"logits"}),
+  };
+  const Dim batch = Dim::Named("batch"), sequence = Dim::Named("sequence"), past = Dim::Named("past");
+  Model model = MakeModel(
+      {MakeInfo(names.ids, names.whole, {batch, sequence}),
+       MakeInfo("attention_mask", names.whole, {batch, Dim::Named("total")}),
+       MakeInfo(names.past + "key", DType::kFloat, {batch, 1, past, kSize}),
+       MakeInfo(names.past + "value", DType::kFloat, {batch, 1, past, kSize})},
+      nodes, {MakeInfo("logits"), MakeInfo(names.present + "key"), MakeInfo(names.present + "value")}, weights);
+  model.opsets.push_back({"com.microsoft", 1, {}});
+  return model;
+}
+
+SessionOptions OneThread() {
+  SessionOptions options;
+  options.threads = 1;
+  return options;
+}
+
+Ids Numbers(size_t count) {
+  Ids ids;
+  for (size_t i = 0; i < count; ++i) ids.push_back(static_cast<TokenId>((i * 7 + i / 5) % kVocabulary));
+  return ids;
+}
+
+void ExpectClose(const std::vector<float>& a, const std::vector<float>& b, float tolerance = 1e-4f) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << i;
+}
+
+// What a text read at once gives must be what it gives token by token, in any parts.
+void ExpectSameInParts(const LanguageModel& model, const Ids& ids) {
+  Decoding whole(model, 4096), single(model, 4096), parts(model, 4096);
+  const std::vector<float> expected = whole.Read(ids);
+  std::vector<float> last;
+  for (TokenId id : ids) last = single.Read(Ids{id});
+  ExpectClose(last, expected);
+  const std::span<const TokenId> all = ids;
+  parts.Read(all.first(3));
+  parts.Read(all.subspan(3, 4));
+  ExpectClose(parts.Read(all.subspan(7)), expected);
+  EXPECT_EQ(parts.length(), static_cast<int64_t>(ids.size()));
+}
+
+TEST(LanguageModelTest, CachesAreReadAndWritten) {
+  const LanguageModel model("tests/data/generate/model.onnx", OneThread());
+  EXPECT_TRUE(model.has_cache());
+  EXPECT_FALSE(model.shares_cache());
+  EXPECT_FALSE(model.window());
+  ExpectSameInParts(model, Numbers(20));
+}
+
+TEST(LanguageModelTest, WithoutACacheEverythingIsReadAgain) {
+  const LanguageModel model("tests/data/generate/cacheless.onnx", OneThread());
+  EXPECT_FALSE(model.has_cache());
+  ExpectSameInParts(model, Numbers(12));
+}
+
+TEST(LanguageModelTest, GroupQueryAttentionSharesItsCache) {
+  const LanguageModel model(GroupQueryModel(4096), OneThread());
+  EXPECT_TRUE(model.shares_cache());
+  EXPECT_EQ(model.window(), 4096);
+  ExpectSameInParts(model, Numbers(20));
+  ExpectSameInParts(model, Numbers(600));  // grows over its first room, and its prompt goes in parts
+}
+
+TEST(LanguageModelTest, OtherNamesAndInt32) {
+  GroupQueryNames names{"ids", "past_", "present_", DType::kInt32};
+  const LanguageModel genai(GroupQueryModel(64, names), OneThread());
+  EXPECT_TRUE(genai.shares_cache());
+  ExpectSameInParts(genai, Numbers(12));
+
+  names = {"text", "state_", "next_", DType::kInt64};
+  try {
+    const LanguageModel unknown(GroupQueryModel(64, names), OneThread());
+    FAIL() << "names that tell nothing were understood";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("input_ids"));
+  }
+  LanguageModelNames said{{{"input_ids", "text"}}, {{"state_key", "next_key"}, {"state_value", "next_value"}}};
+  const LanguageModel named(GroupQueryModel(64, names), OneThread(), said);
+  ExpectSameInParts(named, Numbers(12));
+  said.roles["input_ids"] = "tekst";
+  EXPECT_THROW(LanguageModel(GroupQueryModel(64, names), OneThread(), said), Error);
+  said = {{{"inputs", "text"}}, {}};
+  EXPECT_THROW(LanguageModel(GroupQueryModel(64, names), OneThread(), said), Error);
+}
+
+// A merged model: which branch, and a cache of float16 whose first dimension holds keys and values.
+Model MergedModel() {
+  const Dim batch = Dim::Named("batch");
+  return MakeModel({MakeInfo("input_ids", DType::kInt64, {batch, Dim::Named("sequence")}),
+                    MakeInfo("past_0", DType::kFloat16, {2, batch, 3, Dim::Named("past"), 4}),
+                    MakeInfo("use_cache_branch", DType::kBool, {1})},
+                   {MakeNode("Where", {"use_cache_branch", "later", "first"}, {"logits"}),
+                    MakeNode("Concat", {"past_0", "fresh"}, {"present_0"}, {IntAttribute("axis", 3)}),
+                    MakeNode("Identity", {"input_ids"}, {"unused"})},
+                   {MakeInfo("logits"), MakeInfo("present_0", DType::kFloat16)},
+                   {MakeStored("first", Tensor::FromVector<float>({1, 0}, {1, 1, 2})),
+                    MakeStored("later", Tensor::FromVector<float>({0, 1}, {1, 1, 2})),
+                    MakeStored("fresh", Tensor::Zeros(DType::kFloat16, {2, 1, 3, 1, 4}))});
+}
+
+TEST(LanguageModelTest, MergedModelsAreToldTheirBranch) {
+  const LanguageModel model(MergedModel(), OneThread());
+  Decoding decoding(model, 100);
+  EXPECT_EQ(decoding.Read(Ids{1}), (std::vector<float>{1, 0}));
+  EXPECT_EQ(decoding.Read(Ids{1}), (std::vector<float>{0, 1}));
+}
+
+TEST(LanguageModelTest, WhatIsNoDecoderIsRefusedByName) {
+  auto message = [](Model model) -> std::string {
+    try {
+      const LanguageModel made(std::move(model), OneThread());
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "taken";
+  };
+  Model model = MergedModel();
+  model.graph.inputs.push_back(MakeInfo("encoder_hidden_states"));
+  EXPECT_THAT(message(model), ::testing::HasSubstr("'encoder_hidden_states'"));
+  model = MergedModel();
+  model.graph.inputs.push_back(MakeInfo("past_7", DType::kFloat, {1}));
+  EXPECT_THAT(message(model), ::testing::HasSubstr("'past_7'"));
+  model = MergedModel();
+  model.graph.outputs[0].name = "answer";
+  model.graph.nodes[0].outputs[0] = "answer";
+  EXPECT_THAT(message(model), ::testing::HasSubstr("logits"));
+}
+
+TEST(LanguageModelTest, ATextThatIsFullTakesNoMore) {
+  const LanguageModel model(GroupQueryModel(64), OneThread());
+  Decoding decoding(model, 10);
+  decoding.Read(Numbers(10));
+  EXPECT_THROW(decoding.Read(Ids{1}), Error);
+  EXPECT_THROW(decoding.Read(Ids{}), Error);
+}
+
+TEST(LanguageModelTest, MemoryStaysFlatOverTenThousandTokens) {
+  const LanguageModel model(GroupQueryModel(10'240), OneThread());
+  Decoding decoding(model, 10'240);
+  decoding.Read(Numbers(5'200));  // the cache has all its room from here on
+  for (int i = 0; i < 300; ++i) decoding.Read(Ids{i % 32});
+  const int64_t before = PeakMemoryKilobytes();
+  while (decoding.length() < 10'000) decoding.Read(Ids{static_cast<TokenId>(decoding.length() % 32)});
+  EXPECT_LE(PeakMemoryKilobytes() - before, 1024);
+}
+
+}  // namespace
+}  // namespace ferry

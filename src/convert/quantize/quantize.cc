@@ -1,0 +1,347 @@
+#include "convert/quantize/quantize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/error.h"
+#include "convert/quantize/equalize.h"
+#include "convert/quantize/half.h"
+#include "convert/quantize/qoperator.h"
+#include "convert/quantize/search.h"
+#include "graph/standard.h"
+#include "onnx/writer.h"
+
+namespace ferry {
+namespace {
+
+constexpr double kManyProducts = 1e9;  // of one run: beyond it trials are few
+constexpr double kFloor = 18;          // dB; below it answers are no longer those of the model, asked or not
+
+size_t FileBytes(const Model& model) {
+  Model shell = CopyDeep(model);
+  size_t bytes = 0;
+  for (StoredTensor& tensor : shell.graph.initializers) bytes += tensor.tensor.bytes() + 16;
+  shell.graph.initializers.clear();
+  return bytes + SerializeModel(shell).size();
+}
+
+void RequireFloat(const Graph& graph, const std::vector<Layer>& layers) {
+  if (!layers.empty()) return;
+  for (const Node& node : graph.nodes)
+    if (IsStandard(node, {"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "MatMulInteger",
+                          "ConvInteger", "DynamicQuantizeLinear"}) ||
+        node.op_type == "MatMulNBits")
+      Fail(ErrorCode::kInvalidArgument, "the model is quantised already (", Describe(node),
+           "); give the float model that it was made of");
+  Fail(ErrorCode::kInvalidArgument,
+       "there is nothing to quantise: no Conv, MatMul, Gemm, LSTM, GRU, RNN or Gather has a constant float32 weight");
+}
+
+class Job {
+ public:
+  Job(const Model& model, const QuantizeOptions& options)
+      : original_(model), options_(options), opset_(model.OpsetOf("")) {}
+
+  QuantizedModel Run() {
+    Say("preparing", 0, 0);
+    auto base = std::make_shared<Model>(MakeBase(original_));
+    workshop_ = std::make_unique<Workshop>(*base, opset_, options_);
+    const bool is_half = options_.form == QuantizeForm::kFloat16 || options_.form == QuantizeForm::kBFloat16;
+    if (!is_half) RequireFloat(base->graph, workshop_->layers());
+    Describe();
+    OpenData();
+    if (is_half)
+      MakeHalf();
+    else
+      MakeCodes();
+    Prove();
+    return std::move(made_);
+  }
+
+ private:
+  QuantizeReport& report() { return made_.report; }
+  void Say(const char* what, int64_t done, int64_t total) {
+    if (options_.progress) options_.progress(what, done, total);
+  }
+  std::shared_ptr<Session> Open(const Model& model) const {
+    SessionOptions options;
+    options.threads = options_.threads;
+    return Session::FromModel(model, options);
+  }
+
+  void Describe() {
+    static constexpr const char* kForms[] = {"int8", "static", "dynamic", "weights", "float16", "bfloat16"};
+    report().form = kForms[static_cast<size_t>(options_.form)];
+    if (options_.form == QuantizeForm::kWeights) report().form += Cat(", ", options_.bits, " bits");
+    report().target = Name(options_.conventions.reader);
+    report().bytes_before = FileBytes(original_);
+    report().budget = options_.budget;
+    if (std::string said = LayersInBodies(workshop_->base().graph); !said.empty()) report().notes.push_back(said);
+  }
+
+  void OpenData() {
+    if (options_.data.empty()) {
+      Require(!options_.budget, "a budget can only be held on data: give --data");
+      if (options_.form == QuantizeForm::kStatic)
+        Fail(ErrorCode::kInvalidArgument, "static quantisation needs samples to find ranges with: give --data");
+      report().warnings.push_back("no data was given: nothing is measured or proved, and ranges come with each run");
+      return;
+    }
+    float_session_ = Open(workshop_->base());
+    samples_ = std::make_unique<Samples>(options_.data, *float_session_, 1);
+    const double work = WorkOf(workshop_->base().graph, workshop_->layers(), samples_->Inputs(0));
+    const double rows = std::max<double>(1, static_cast<double>(samples_->rows(0)));
+    if (work / rows < 3e8 && samples_->rows(0) == 1) {
+      samples_ = std::make_unique<Samples>(options_.data, *float_session_, 16);
+      workshop_->set_work(work * static_cast<double>(samples_->rows(0)));
+    } else {
+      workshop_->set_work(work);
+    }
+    if (!options_.test.empty())
+      test_ = std::make_unique<Samples>(options_.test, *float_session_, samples_->rows(0) > 0 ? samples_->rows(0) : 1);
+    Split();
+  }
+
+  // Every fourth sample is for the proof; trials take a few of the others.
+  void Split() {
+    std::vector<size_t> proof;
+    const size_t count = samples_->size();
+    if (test_) {
+      for (size_t i = 0; i < count; ++i) calibration_.push_back(i);
+      for (size_t i = 0; i < test_->size(); ++i) proof.push_back(i);
+    } else if (count == 1) {
+      report().warnings.push_back("there is one sample only: it is used to choose and to prove");
+      calibration_ = proof = {0};
+    } else {
+      for (size_t i = 0; i < count; ++i)
+        (i % 4 == 3 || (count < 4 && i == count - 1) ? proof : calibration_).push_back(i);
+    }
+    // A proof of large networks need not take longer than finding the ranges.
+    const double affordable = std::max(2.0, 2e10 / std::max(1.0, workshop_->work()));
+    if (!test_ && !options_.budget && static_cast<double>(proof.size()) > affordable)
+      proof.resize(static_cast<size_t>(affordable));
+    int64_t rows = 0;
+    for (size_t i : calibration_) rows += std::max<int64_t>(1, samples_->rows(i));
+    report().samples = rows;
+    for (size_t i : proof) report().proof_samples += std::max<int64_t>(1, (test_ ? *test_ : *samples_).rows(i));
+    proof_ = std::move(proof);
+    const double most = std::clamp(4e9 / std::max(1.0, workshop_->work()), 2.0, 8.0);
+    std::vector<size_t> trial;
+    const size_t stride = std::max<size_t>(1, calibration_.size() / static_cast<size_t>(most));
+    for (size_t i = 0; i < calibration_.size() && trial.size() < static_cast<size_t>(most); i += stride)
+      trial.push_back(calibration_[i]);
+    if (options_.budget) trial = calibration_;
+    judge_ = std::make_unique<Judge>(float_session_, *samples_, trial);
+  }
+
+  bool few_trials() const { return workshop_->work() > 16 * kManyProducts || !judge_; }
+
+  void MakeHalf() {
+    HalfOptions half;
+    half.type = options_.form == QuantizeForm::kFloat16 ? DType::kFloat16 : DType::kBFloat16;
+    half.inputs = options_.half_inputs;
+    half.keep.insert(options_.keep.begin(), options_.keep.end());
+    if (samples_ && half.type == DType::kFloat16) {
+      CalibrationRequest request;
+      request.model = &workshop_->base();
+      request.threads = options_.threads;
+      request.progress = options_.progress;
+      for (const Node& node : workshop_->base().graph.nodes)
+        for (const std::string& output : node.outputs)
+          if (!output.empty() && IsFloatValue(output)) request.channels[output] = -2;
+      for (const auto& [name, seen] : ferry::Calibrate(request, *samples_, calibration_).seen)
+        if (std::max(-seen.low(), seen.high()) > 0.5f * 65504 || seen.not_finite() > 0) half.too_large.insert(name);
+    }
+    HalfModel written = WriteHalf(workshop_->base(), half, opset_);
+    made_.model = std::move(written.model);
+    for (const auto& [name, why] : written.kept)
+      report().notes.push_back(Cat("'", Printable(name), "' stays float32: ", why));
+  }
+
+  bool IsFloatValue(const std::string& name) const {
+    for (const ValueInfo& info : workshop_->base().graph.value_infos)
+      if (info.name == name) return info.type.dtype == DType::kFloat;
+    return false;
+  }
+
+  void MakeCodes() {
+    const bool wants_products = options_.form == QuantizeForm::kWeights &&
+                                (options_.weights == WeightMethod::kGptq ||
+                                 (options_.weights == WeightMethod::kBest && workshop_->work() < 16 * kManyProducts));
+    if (samples_) workshop_->Calibrate(*samples_, calibration_, wants_products);
+    whys_.assign(workshop_->layers().size(), "");
+    std::vector<Rung> rungs = FirstRungs(*workshop_);
+    ranges_ = options_.ranges == RangeMethod::kBest ? RangeMethod::kMse : options_.ranges;
+    if (!judge_) {
+      scheme_ = workshop_->MakeScheme(rungs, ranges_);
+      made_.model = workshop_->Write(scheme_);
+      return Finish(rungs, {});
+    }
+    Trial best = workshop_->Try(rungs, ranges_, *judge_);
+    Improve(rungs, best);
+    std::vector<double> alone;
+    const bool too_low = !(best.found.snr >= kFloor);
+    if ((options_.budget && !Holds(*options_.budget, best.found)) || (!options_.budget && too_low)) {
+      const QuantizeBudget budget =
+          options_.budget ? *options_.budget : QuantizeBudget{QuantizeBudget::Measure::kSnr, kFloor};
+      best = SearchRungs(*workshop_, *judge_, ranges_, budget, rungs, std::move(best), whys_, alone);
+    }
+    if (options_.budget) Tighten(rungs, best, alone);
+    scheme_ = std::move(best.scheme);
+    made_.model = std::move(best.model);
+    quantized_ = std::move(best.session);
+    Finish(rungs, alone);
+  }
+
+  std::vector<Rung> FirstRungs(const Workshop& workshop) {
+    std::vector<Rung> rungs;
+    for (size_t i = 0; i < workshop.layers().size(); ++i) {
+      whys_[i].clear();
+      rungs.push_back(workshop.FirstRung(workshop.layers()[i], whys_[i]));
+    }
+    return rungs;
+  }
+
+  // What helps on these data is kept.
+  void Improve(std::vector<Rung>& rungs, Trial& best) {
+    if (few_trials()) return;
+    const bool has_static =
+        std::any_of(rungs.begin(), rungs.end(), [](const Rung& r) { return r.way == Way::kStatic; });
+    if (has_static && options_.ranges == RangeMethod::kBest)
+      for (RangeMethod method : {RangeMethod::kMinMax, RangeMethod::kPercentile, RangeMethod::kEntropy}) {
+        Trial trial = workshop_->Try(rungs, method, *judge_);
+        if (!(trial.found.snr > best.found.snr + 0.1)) continue;
+        best = std::move(trial);
+        ranges_ = method;
+      }
+    if (!options_.methods || options_.form == QuantizeForm::kWeights) return;
+    TryTransformed("SmoothQuant", SmoothActivations, rungs, best);
+    TryTransformed("cross-layer equalisation", EqualizeLayers, rungs, best);
+  }
+
+  using Transform = bool (*)(Model& base, const std::vector<Layer>& layers, const Observations& seen);
+
+  void TryTransformed(const char* what, Transform transform, std::vector<Rung>& rungs, Trial& best) {
+    Model base = CopyDeep(workshop_->base());
+    if (!transform(base, workshop_->layers(), workshop_->seen())) return;
+    auto other = std::make_unique<Workshop>(std::move(base), opset_, options_);
+    other->set_work(workshop_->work());
+    other->Calibrate(*samples_, calibration_, false);
+    const std::vector<std::string> whys = whys_;
+    std::vector<Rung> other_rungs = FirstRungs(*other);
+    Trial trial = other->Try(other_rungs, ranges_, *judge_);
+    const double gain = trial.found.snr - best.found.snr;
+    if (!(gain > 0.2)) {
+      whys_ = whys;
+      report().notes.push_back(Cat(what, " was tried and gives nothing here (", Decibels(gain), ")"));
+      return;
+    }
+    report().notes.push_back(Cat(what, " is on: ", Decibels(gain), " gained"));
+    workshop_ = std::move(other);
+    rungs = std::move(other_rungs);
+    best = std::move(trial);
+  }
+
+  static std::string Decibels(double value) {
+    const double tenths = std::nearbyint(value * 10) / 10;
+    return Cat(tenths < 0 ? "−" : "+", std::abs(tenths), " dB");
+  }
+
+  // What holds on the samples that were used to choose must hold on others too: with a margin that grows.
+  void Tighten(std::vector<Rung>& rungs, Trial& best, std::vector<double>& alone) {
+    const Judge proof(float_session_, test_ ? *test_ : *samples_, proof_);
+    QuantizeBudget stricter = *options_.budget;
+    for (int turn = 0; turn < 3; ++turn) {
+      if (Holds(*options_.budget, proof.Compare(*best.session))) return;
+      switch (stricter.measure) {
+        case QuantizeBudget::Measure::kCosine: stricter.limit = 1 - (1 - stricter.limit) * 0.7; break;
+        case QuantizeBudget::Measure::kSnr: stricter.limit += 1.5; break;
+        default: stricter.limit *= 0.6;
+      }
+      best = SearchRungs(*workshop_, *judge_, ranges_, stricter, rungs, std::move(best), whys_, alone);
+    }
+  }
+
+  void Finish(const std::vector<Rung>& rungs, const std::vector<double>& alone) {
+    static constexpr const char* kRanges[] = {"best", "min/max", "percentile", "entropy", "least square error"};
+    report().ranges = kRanges[static_cast<size_t>(ranges_)];
+    for (size_t i = 0; i < rungs.size(); ++i) report().layers.push_back(LayerOf(i, rungs[i], alone));
+    for (const auto& [name, seen] : workshop_->seen())
+      if (seen.not_finite() > 0)
+        report().warnings.push_back(Cat("'", Printable(name), "' has ", seen.not_finite(),
+                                        " numbers that are not finite on the calibration data"));
+    if (options_.qoperator) made_.model = ToQOperators(made_.model);
+  }
+
+  LayerReport LayerOf(size_t i, const Rung& rung, const std::vector<double>& alone) {
+    const Layer& layer = workshop_->layers()[i];
+    LayerReport said;
+    said.name = layer.name, said.op = layer.op, said.way = rung.way, said.why = whys_[i];
+    const LayerScheme& how = scheme_.how[i];
+    if (!how.matrices.empty()) {
+      const Tensor& weight = workshop_->base().graph.FindInitializer(layer.weights[0])->Get();
+      if (weight.IsAligned(4) && weight.size() < (1 << 22))
+        said.weight_snr = SnrOf(ToMatrix(layer, weight), *how.matrices[0]);
+    }
+    if (i < alone.size()) said.alone = alone[i];
+    const Observation* seen = workshop_->Seen(layer);
+    if (!seen || layer.kind == LayerKind::kLookup) return said;
+    said.low = seen->low(), said.high = seen->high();
+    said.histogram = seen->Histogram(32);
+    auto coding = scheme_.values.find(layer.input);
+    if (rung.way != Way::kStatic || coding == scheme_.values.end()) return said;
+    said.coded_low = coding->second.low(), said.coded_high = coding->second.high();
+    said.saturated = seen->CutOff(coding->second);
+    const double noise = seen->Noise(coding->second);
+    said.input_snr = noise > 0 && seen->variance() > 0 ? 10 * std::log10(seen->variance() / noise) : 0;
+    return said;
+  }
+
+  void Prove() {
+    report().bytes_after = FileBytes(made_.model);
+    if (!samples_) return;
+    Say("proving", 0, 0);
+    if (!quantized_ || options_.qoperator) quantized_ = Open(made_.model);
+    const Judge proof(float_session_, test_ ? *test_ : *samples_, proof_);
+    report().proof = proof.Compare(*quantized_);
+    report().worst = report().proof.samples;
+    std::sort(report().worst.begin(), report().worst.end(),
+              [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (report().worst.size() > 3) report().worst.resize(3);
+    if (options_.budget) report().holds = Holds(*options_.budget, report().proof);
+    const Samples one(options_.data, *float_session_, 1);
+    std::tie(report().ms_before, report().ms_after) = TimeInTurns(*float_session_, *quantized_, one.Inputs(0));
+    if (report().ms_after > report().ms_before * 1.05)
+      report().warnings.push_back(Cat("this form runs slower here than float32: ", report().ms_after, " ms against ",
+                                      report().ms_before, " ms for one sample"));
+    if (!report().proof.finite) report().warnings.push_back("answers are no longer finite");
+  }
+
+  const Model& original_;
+  const QuantizeOptions& options_;
+  const int64_t opset_;
+  std::unique_ptr<Workshop> workshop_;
+  std::shared_ptr<Session> float_session_, quantized_;
+  std::unique_ptr<Samples> samples_, test_;
+  std::unique_ptr<Judge> judge_;
+  std::vector<size_t> calibration_, proof_;
+  std::vector<std::string> whys_;
+  RangeMethod ranges_ = RangeMethod::kMse;
+  Scheme scheme_;
+  QuantizedModel made_;
+};
+
+}  // namespace
+
+QuantizedModel QuantizeModel(const Model& model, const QuantizeOptions& options) {
+  Require(options.bits == 4 || options.bits == 8, "weights can have 4 or 8 bits, not ", options.bits);
+  Require(options.block == 0 ||
+              (options.block >= 16 && options.block <= 4096 && (options.block & (options.block - 1)) == 0),
+          "blocks must be a power of two from 16 to 4096, or 0 for whole channels; not ", options.block);
+  Require(options.percentile > 50 && options.percentile <= 100, "the percentile must be above 50 and at most 100, not ",
+          options.percentile);
+  return Job(model, options).Run();
+}
+
+}  // namespace ferry

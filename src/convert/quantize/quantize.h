@@ -1,0 +1,97 @@
+// Models in fewer bits, with what that costs measured on data: eight bits for products and convolutions, weights in
+// blocks of four or eight bits, half precision, and mixtures of them chosen layer by layer.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "convert/quantize/measure.h"
+#include "convert/quantize/scheme.h"
+#include "graph/model.h"
+
+namespace ferry {
+
+enum class QuantizeForm : uint8_t {
+  kInt8,     // static or dynamic, layer by layer, as the data prefers
+  kStatic,   // ranges of activations from calibration
+  kDynamic,  // ranges of activations from each run
+  kWeights,  // weights alone
+  kFloat16,  // numbers of half precision
+  kBFloat16,
+};
+
+// What a result must keep: of the answers of the float model, or of its accuracy.
+struct QuantizeBudget {
+  enum class Measure : uint8_t { kTop1, kAgree, kCosine, kMaxRel, kSnr };
+  Measure measure = Measure::kCosine;
+  double limit = 0;  // top1, agree: percent that may be lost; cosine, snr: the least; max-rel: the most
+};
+// "top1=0.5%", "agree=1%", "cosine=0.999", "max-rel=0.01", "snr=30".
+QuantizeBudget ParseBudget(const std::string& text);
+std::string ToText(const QuantizeBudget& budget);
+bool Holds(const QuantizeBudget& budget, const Faithfulness& found);
+
+struct QuantizeOptions {
+  QuantizeForm form = QuantizeForm::kInt8;
+  Conventions conventions;
+  std::vector<std::string> data;  // .npz files, or folders of them
+  std::vector<std::string> test;  // for the proof; empty: every fourth sample of the data
+  RangeMethod ranges = RangeMethod::kBest;
+  double percentile = 99.999;
+  int bits = 8;        // of kWeights
+  int64_t block = 32;  // of kWeights along the depth; 0: one scale for each output channel
+  WeightMethod weights = WeightMethod::kBest;
+  bool standard_blocks = false;        // blocked DequantizeLinear where MatMulNBits would do
+  bool qoperator = false;              // QLinearConv and QLinearMatMul instead of QuantizeLinear and DequantizeLinear
+  std::vector<std::string> keep;       // nodes, by name or output, that stay as they are
+  std::vector<std::string> operators;  // only these; empty: all that can be
+  std::optional<QuantizeBudget> budget;
+  bool half_inputs = false;  // kFloat16: inputs and outputs of the model too
+  bool methods = true;       // correct biases, equalise and smooth where the data shows a gain
+  int threads = 0;
+  std::function<void(const char* what, int64_t done, int64_t total)> progress;
+};
+
+// One layer as the report shows it.
+struct LayerReport {
+  std::string name, op;
+  Way way = Way::kFloat;
+  std::string why;           // why it is as it is, where it is not the cheapest
+  double weight_snr = 0;     // dB of the coded weights; 0: not coded
+  double input_snr = 0;      // dB of the coded input; 0: not coded
+  double low = 0, high = 0;  // range of the input that was seen
+  double coded_low = 0, coded_high = 0;
+  double saturated = 0;           // part of the input beyond the range that is coded
+  std::vector<double> histogram;  // of the input, 32 bins over [low, high], parts of the whole
+  std::optional<double> alone;    // SNR of the answers with only this layer coded, where it was measured
+};
+
+struct QuantizeReport {
+  std::string form, target, ranges;
+  std::vector<LayerReport> layers;
+  std::vector<std::string> notes;  // what was left alone and why, what was switched on and what it gave
+  std::vector<std::string> warnings;
+  int64_t samples = 0, proof_samples = 0;
+  size_t bytes_before = 0, bytes_after = 0;  // of weights and graph as a file holds them
+  double ms_before = 0, ms_after = 0;        // of one run here; 0: not measured
+  Faithfulness proof;
+  std::optional<QuantizeBudget> budget;
+  bool holds = true;                                  // the budget
+  std::vector<std::pair<std::string, double>> worst;  // samples whose answers moved most, SNR in dB
+};
+
+struct QuantizedModel {
+  Model model;
+  QuantizeReport report;
+};
+
+QuantizedModel QuantizeModel(const Model& model, const QuantizeOptions& options);
+
+std::string ToText(const QuantizeReport& report);
+Json ToJson(const QuantizeReport& report);
+std::string ToHtml(const QuantizeReport& report);
+
+}  // namespace ferry

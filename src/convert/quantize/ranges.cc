@@ -1,0 +1,277 @@
+#include "convert/quantize/ranges.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ferry {
+namespace {
+
+constexpr float kSmallestScale = 1e-30f;  // below it codes are no numbers any more
+
+struct Extremes {
+  float low = INFINITY, high = -INFINITY;
+  int64_t not_finite = 0;
+};
+
+Extremes FindExtremes(const float* data, int64_t count) {
+  Extremes found;
+  float low[8], high[8];
+  std::fill_n(low, 8, INFINITY), std::fill_n(high, 8, -INFINITY);
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    for (int k = 0; k < 8; ++k) {
+      low[k] = data[i + k] < low[k] ? data[i + k] : low[k];
+      high[k] = data[i + k] > high[k] ? data[i + k] : high[k];
+    }
+  for (; i < count; ++i) low[0] = std::min(low[0], data[i]), high[0] = std::max(high[0], data[i]);
+  found.low = *std::min_element(low, low + 8);
+  found.high = *std::max_element(high, high + 8);
+  float sum = 0;  // not a number as soon as anything is not finite
+  for (int64_t k = 0; k < count; ++k) sum += data[k] * 0.0f;
+  if (sum == 0 && std::isfinite(found.low)) return found;
+  found = Extremes();
+  for (int64_t k = 0; k < count; ++k) {
+    if (!std::isfinite(data[k])) {
+      ++found.not_finite;
+      continue;
+    }
+    found.low = std::min(found.low, data[k]), found.high = std::max(found.high, data[k]);
+  }
+  return found;
+}
+
+}  // namespace
+
+Coding MakeCoding(float low, float high, const Conventions& conventions) {
+  Coding coding;
+  coding.type = conventions.signed_activations ? DType::kInt8 : DType::kUInt8;
+  low = std::min(low, 0.0f), high = std::max(high, 0.0f);
+  const int32_t least = conventions.signed_activations ? -128 : 0;
+  if (conventions.symmetric_activations) {
+    coding.zero = conventions.signed_activations ? 0 : 128;
+    coding.scale = std::max(-low, high) / 127.0f;
+  } else {
+    coding.scale = high / 255.0f - low / 255.0f;
+    if (coding.scale > kSmallestScale)
+      coding.zero = std::clamp(static_cast<int32_t>(std::nearbyint(-low / coding.scale)), 0, 255) + least;
+  }
+  if (!(coding.scale > kSmallestScale)) coding.scale = 1;
+  return coding;
+}
+
+void Observation::Widen(float low, float high) {
+  if (bins_.empty()) {
+    bins_.assign(kBins, 0.0);
+    const double span =
+        std::max({double(high) - low, std::abs(double(high)) * 1e-3, std::abs(double(low)) * 1e-3, 1e-20});
+    bottom_ = low - span * 1e-3;
+    width_ = span * 1.002 / kBins;
+    return;
+  }
+  // Two bins become one until everything fits; the new half lies on the side that needs it.
+  while (low < bottom_ || high >= bottom_ + width_ * kBins) {
+    std::vector<double> wider(kBins, 0.0);
+    const bool downward = low < bottom_;
+    const int first = downward ? kBins / 2 : 0;
+    for (int i = 0; i < kBins; ++i) wider[static_cast<size_t>(first + i / 2)] += bins_[static_cast<size_t>(i)];
+    if (downward) bottom_ -= width_ * kBins;
+    width_ *= 2;
+    bins_ = std::move(wider);
+  }
+}
+
+void Observation::Add(const Tensor& tensor, int64_t channel_axis) {
+  if (tensor.dtype() != DType::kFloat || tensor.size() == 0) return;
+  const float* data = tensor.Data<float>();
+  const int64_t count = tensor.size();
+  const Extremes seen = FindExtremes(data, count);
+  not_finite_ += seen.not_finite;
+  if (seen.not_finite == count) return;
+  Widen(seen.low, seen.high);
+  low_ = count_ == 0 ? seen.low : std::min(low_, seen.low);
+  high_ = count_ == 0 ? seen.high : std::max(high_, seen.high);
+  const double step = (std::max(0.0f, seen.high) - std::min(0.0f, seen.low)) / 255.0;
+  dynamic_noise_ += step * step / 12 * static_cast<double>(count);
+  const float bottom = static_cast<float>(bottom_), factor = static_cast<float>(1 / width_);
+  std::vector<uint32_t> bins(kBins, 0);
+  double sum = 0, squares = 0;
+  int64_t zeros = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const float x = data[i];
+    const float place = (x - bottom) * factor;
+    ++bins[static_cast<size_t>(place > 0 ? (place < kBins - 1 ? static_cast<int>(place) : kBins - 1) : 0)];
+    zeros += x == 0;
+    sum += x, squares += static_cast<double>(x) * x;
+  }
+  for (size_t i = 0; i < bins.size(); ++i) bins_[i] += bins[i];
+  count_ += count, zeros_ += zeros, sum_ += sum, squares_ += squares;
+  if (channel_axis < 0 || channel_axis >= static_cast<int64_t>(tensor.rank())) return;
+  const size_t axis = static_cast<size_t>(channel_axis);
+  const int64_t channels = tensor.dim(axis), outer = tensor.shape().CountBetween(0, axis),
+                inner = tensor.shape().CountBetween(axis + 1, tensor.rank());
+  channel_sums_.resize(static_cast<size_t>(channels), 0), channel_squares_.resize(static_cast<size_t>(channels), 0);
+  channel_largest_.resize(static_cast<size_t>(channels), 0);
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t c = 0; c < channels; ++c) {
+      float total = 0, power = 0, largest = channel_largest_[static_cast<size_t>(c)];
+      const float* from = data + (o * channels + c) * inner;
+      for (int64_t i = 0; i < inner; ++i) {
+        total += from[i], power += from[i] * from[i];
+        largest = std::max(largest, std::abs(from[i]));
+      }
+      channel_sums_[static_cast<size_t>(c)] += total, channel_squares_[static_cast<size_t>(c)] += power;
+      channel_largest_[static_cast<size_t>(c)] = largest;
+    }
+  channel_count_ += outer * inner;
+}
+
+double Observation::variance() const {
+  if (count_ == 0) return 0;
+  const double mean = sum_ / static_cast<double>(count_);
+  return std::max(0.0, squares_ / static_cast<double>(count_) - mean * mean);
+}
+
+std::vector<float> Observation::ChannelMeans() const {
+  std::vector<float> means;
+  for (double sum : channel_sums_) means.push_back(static_cast<float>(sum / static_cast<double>(channel_count_)));
+  return means;
+}
+
+std::vector<float> Observation::ChannelSquares() const {
+  std::vector<float> means;
+  for (double sum : channel_squares_) means.push_back(static_cast<float>(sum / static_cast<double>(channel_count_)));
+  return means;
+}
+
+double Observation::Noise(const Coding& coding) const {
+  if (count_ == 0) return 0;
+  const double low = coding.low(), high = coding.high(), rounding = double(coding.scale) * coding.scale / 12;
+  double noise = -static_cast<double>(zeros_) * rounding;  // zero is exact
+  for (int i = 0; i < kBins; ++i) {
+    const double weight = bins_[static_cast<size_t>(i)];
+    if (weight == 0) continue;
+    const double centre = std::clamp(BinCentre(i), double(low_), double(high_)), cut = std::clamp(centre, low, high);
+    noise += weight * ((centre - cut) * (centre - cut) + (cut == centre ? rounding : 0));
+  }
+  return std::max(0.0, noise / static_cast<double>(count_));
+}
+
+double Observation::CutOff(const Coding& coding) const {
+  if (count_ == 0) return 0;
+  double cut = 0;
+  const double slack = coding.scale * 0.5;
+  for (int i = 0; i < kBins; ++i) {
+    const double centre = std::clamp(BinCentre(i), double(low_), double(high_));
+    if (centre < coding.low() - slack || centre > coding.high() + slack) cut += bins_[static_cast<size_t>(i)];
+  }
+  return cut / static_cast<double>(count_);
+}
+
+std::vector<double> Observation::Histogram(int bins) const {
+  std::vector<double> parts(static_cast<size_t>(bins), 0.0);
+  const double span = double(high_) - low_;
+  if (count_ == 0 || !(span > 0)) return parts;
+  for (int i = 0; i < kBins; ++i) {
+    const int at = static_cast<int>((BinCentre(i) - low_) / span * bins);
+    parts[static_cast<size_t>(std::clamp(at, 0, bins - 1))] +=
+        bins_[static_cast<size_t>(i)] / static_cast<double>(count_);
+  }
+  return parts;
+}
+
+std::pair<float, float> Observation::ByPercentile(double percentile, bool symmetric) const {
+  const double out = static_cast<double>(count_) * (1 - percentile / 100) * (symmetric ? 1.0 : 0.5);
+  if (symmetric) {
+    double low = low_, high = high_, seen = 0;
+    int i = 0, k = kBins - 1;
+    while (i < k) {  // from the outside, the larger magnitude first
+      const bool take_low = -BinCentre(i) > BinCentre(k);
+      seen += bins_[static_cast<size_t>(take_low ? i : k)];
+      if (seen > out) break;
+      if (take_low)
+        low = BinCentre(++i);
+      else
+        high = BinCentre(--k);
+    }
+    return {static_cast<float>(low), static_cast<float>(high)};
+  }
+  double low = low_, high = high_, seen = 0;
+  for (int i = 0; i < kBins; ++i) {
+    seen += bins_[static_cast<size_t>(i)];
+    if (seen > out) break;
+    low = bottom_ + (i + 1) * width_;
+  }
+  seen = 0;
+  for (int i = kBins - 1; i >= 0; --i) {
+    seen += bins_[static_cast<size_t>(i)];
+    if (seen > out) break;
+    high = bottom_ + i * width_;
+  }
+  return {static_cast<float>(std::min(low, double(high_))), static_cast<float>(std::max(high, double(low_)))};
+}
+
+std::pair<float, float> Observation::ByError(const Conventions& conventions) const {
+  auto error = [&](double low, double high) {
+    return Noise(MakeCoding(static_cast<float>(low), static_cast<float>(high), conventions));
+  };
+  double low = low_, high = high_, best = error(low, high);
+  // One end after the other, three times: the ends hardly depend on each other.
+  for (int round = 0; round < 3; ++round) {
+    const double from_low = low, from_high = high;
+    for (int i = 1; i < 60; ++i) {
+      const double shrunk = from_high * (1 - i / 64.0), found = error(low, shrunk);
+      if (high_ > 0 && found < best) best = found, high = shrunk;
+    }
+    for (int i = 1; i < 60 && low_ < 0; ++i) {
+      const double shrunk = from_low * (1 - i / 64.0), found = error(shrunk, high);
+      if (found < best) best = found, low = shrunk;
+    }
+    if (low == from_low && high == from_high) break;
+  }
+  return {static_cast<float>(low), static_cast<float>(high)};
+}
+
+// The cut whose 256 levels tell the distribution best (Kullback and Leibler).
+std::pair<float, float> Observation::ByEntropy(bool symmetric) const {
+  double best = INFINITY, best_part = 1;
+  for (int step = 0; step < 48; ++step) {
+    const double part = 1 - step / 64.0;
+    double low = low_ * part, high = high_ * part;
+    if (symmetric) high = std::max(-low, high), low = -high;
+    const int first = std::clamp(static_cast<int>((low - bottom_) / width_), 0, kBins - 1);
+    const int last = std::clamp(static_cast<int>((high - bottom_) / width_), first, kBins - 1);
+    const int levels = std::min(256, last - first + 1);
+    std::vector<double> cut(bins_.begin() + first, bins_.begin() + last + 1);
+    for (int i = 0; i < first; ++i) cut.front() += bins_[static_cast<size_t>(i)];
+    for (int i = last + 1; i < kBins; ++i) cut.back() += bins_[static_cast<size_t>(i)];
+    std::vector<double> total(static_cast<size_t>(levels), 0.0), used(static_cast<size_t>(levels), 0.0);
+    auto level = [&](size_t i) { return i * static_cast<size_t>(levels) / cut.size(); };
+    for (size_t i = 0; i < cut.size(); ++i) {
+      total[level(i)] += bins_[static_cast<size_t>(first) + i];
+      used[level(i)] += cut[i] > 0;
+    }
+    double divergence = 0, kept = 0;
+    for (double one : total) kept += one;
+    for (size_t i = 0; i < cut.size() && kept > 0; ++i) {
+      if (cut[i] <= 0) continue;
+      const double p = cut[i] / static_cast<double>(count_);
+      const double q = std::max(1e-12, total[level(i)] / std::max(1.0, used[level(i)]) / kept);
+      divergence += p * std::log(p / q);
+    }
+    if (divergence < best - 1e-9) best = divergence, best_part = part;
+  }
+  return {static_cast<float>(low_ * best_part), static_cast<float>(high_ * best_part)};
+}
+
+Coding Observation::Choose(RangeMethod method, double percentile, const Conventions& conventions) const {
+  std::pair<float, float> range{low_, high_};
+  if (count_ > 0 && high_ > low_) {
+    const bool symmetric = conventions.symmetric_activations;
+    if (method == RangeMethod::kPercentile) range = ByPercentile(percentile, symmetric);
+    if (method == RangeMethod::kMse || method == RangeMethod::kBest) range = ByError(conventions);
+    if (method == RangeMethod::kEntropy) range = ByEntropy(symmetric);
+  }
+  return MakeCoding(range.first, range.second, conventions);
+}
+
+}  // namespace ferry

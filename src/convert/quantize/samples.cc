@@ -1,0 +1,157 @@
+#include "convert/quantize/samples.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/directory.h"
+#include "base/error.h"
+#include "ops/support/cast_tensor.h"
+
+namespace ferry {
+namespace {
+
+bool EndsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+std::vector<std::string> FindFiles(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    if (!IsDirectory(path)) {
+      files.push_back(path);
+      continue;
+    }
+    const size_t before = files.size();
+    for (const std::string& name : ListDirectory(path))
+      if (EndsWith(name, ".npz")) files.push_back(JoinPath(path, name));
+    if (files.size() == before) Fail(ErrorCode::kNotFound, path, ": there is no .npz file in this folder");
+  }
+  return files;
+}
+
+const Tensor* Find(const NamedTensors& arrays, const std::string& name) {
+  for (const auto& [key, tensor] : arrays)
+    if (key == name) return &tensor;
+  return nullptr;
+}
+
+// Eight-bit codes with NAME.scale and NAME.shift beside them are numbers.
+Tensor Decoded(const NamedTensors& arrays, const std::string& name, const Tensor& rows) {
+  const Tensor *scale = Find(arrays, name + ".scale"), *shift = Find(arrays, name + ".shift");
+  if (!scale || !shift) return rows;
+  const Tensor factor = CastTensor(*scale, DType::kFloat), addend = CastTensor(*shift, DType::kFloat);
+  Tensor values = CastTensor(rows, DType::kFloat).Clone();
+  auto along = [&](const Tensor& of, int64_t i) {
+    if (of.size() == 1) return of.Data<float>()[0];
+    // One for each channel, as numpy broadcasts them: [C, 1, 1] or the whole shape of a row.
+    const int64_t inner = values.size() / std::max<int64_t>(1, values.dim(0));
+    return of.Data<float>()[i % inner * of.size() / inner];
+  };
+  float* out = values.MutableData<float>();
+  for (int64_t i = 0; i < values.size(); ++i) out[i] = out[i] * along(factor, i) + along(addend, i);
+  return values;
+}
+
+void RequireFinite(const Tensor& tensor, const std::string& name, const std::string& sample) {
+  if (tensor.dtype() != DType::kFloat) return;
+  for (float value : tensor.Span<float>())
+    if (!std::isfinite(value))
+      Fail(ErrorCode::kInvalidArgument, sample, ": input '", Printable(name), "' has ",
+           std::isnan(value) ? "NaN" : "an infinity", ", which no range can hold; leave the sample out");
+}
+
+}  // namespace
+
+Samples::Samples(const std::vector<std::string>& paths, const Session& session, int64_t batch)
+    : session_(session), files_(FindFiles(paths)) {
+  for (size_t i = 0; i < files_.size(); ++i) AddFile(i, batch);
+  if (!files_.empty()) Require(!places_.empty(), files_[0], ": there are no samples in it");
+}
+
+void Samples::AddFile(size_t file, int64_t batch) {
+  const NamedTensors& arrays = Open(file);
+  int64_t rows = -1, fixed = -1;
+  bool batched = true;
+  for (const ValueInfo& input : session_.inputs()) {
+    const Tensor* array = Find(arrays, input.name);
+    if (!array) {
+      std::vector<std::string> there;
+      for (const auto& [key, tensor] : arrays) there.push_back(Printable(key));
+      Fail(ErrorCode::kInvalidArgument, files_[file], ": has no array for input '", Printable(input.name),
+           "'; it has: ", Join(there, ", "));
+    }
+    const auto& shape = input.type.shape;
+    if (shape && shape->size() != array->rank())
+      Fail(ErrorCode::kInvalidArgument, files_[file], ": array '", Printable(input.name), "' ", array->shape(),
+           " does not fit the model's input ", input.type);
+    for (size_t axis = 1; shape && axis < shape->size(); ++axis)
+      if ((*shape)[axis].known() && *(*shape)[axis].value != array->dim(axis))
+        Fail(ErrorCode::kInvalidArgument, files_[file], ": array '", Printable(input.name), "' ", array->shape(),
+             " does not fit the model's input ", input.type);
+    if (array->rank() == 0 || array->dtype() == DType::kString || IsPacked(array->dtype())) {
+      batched = false;
+      continue;
+    }
+    if (rows >= 0 && rows != array->dim(0)) batched = false;
+    rows = array->dim(0);
+    if (shape && (*shape)[0].known()) fixed = *(*shape)[0].value;
+  }
+  has_labels_ |= Find(arrays, "labels") != nullptr;
+  if (!batched || rows < 0) return places_.push_back({file, 0, 0});
+  if (fixed >= 0) {
+    if (fixed == 0 || rows % fixed != 0)
+      Fail(ErrorCode::kInvalidArgument, files_[file], ": ", rows, " rows cannot be cut into the model's batches of ",
+           fixed);
+    batch = fixed;
+  }
+  for (int64_t begin = 0; begin < rows; begin += batch) places_.push_back({file, begin, std::min(batch, rows - begin)});
+}
+
+const NamedTensors& Samples::Open(size_t file) const {
+  if (opened_ != file) {
+    arrays_ = ReadNpz(files_[file]);
+    opened_ = file;
+  }
+  return arrays_;
+}
+
+std::string Samples::name(size_t sample) const {
+  const Place& place = places_[sample];
+  std::string name(LastPart(files_[place.file]));
+  if (place.count > 0)
+    name += Cat(" row ", place.begin, place.count > 1 ? Cat("–", place.begin + place.count - 1) : "");
+  return name;
+}
+
+std::vector<NamedValue> Samples::Inputs(size_t sample) const {
+  const Place& place = places_[sample];
+  const NamedTensors& arrays = Open(place.file);
+  std::vector<NamedValue> inputs;
+  for (const ValueInfo& input : session_.inputs()) {
+    const Tensor& whole = *Find(arrays, input.name);
+    Tensor rows = place.count > 0 ? whole.Rows(place.begin, place.count) : whole;
+    rows = Decoded(arrays, input.name, rows);
+    const DType wanted = input.type.dtype;
+    if (wanted != DType::kUndefined && wanted != rows.dtype()) {
+      const bool both_numbers = IsFloating(wanted) == IsFloating(rows.dtype()) && rows.dtype() != DType::kString;
+      if (!both_numbers)
+        Fail(ErrorCode::kInvalidArgument, name(sample), ": array '", Printable(input.name), "' is ", rows.dtype(),
+             ", the model takes ", wanted);
+      rows = CastTensor(rows, wanted);
+    }
+    RequireFinite(rows, input.name, name(sample));
+    inputs.emplace_back(input.name, rows);
+  }
+  return inputs;
+}
+
+std::vector<int64_t> Samples::Labels(size_t sample) const {
+  const Place& place = places_[sample];
+  const Tensor* labels = Find(Open(place.file), "labels");
+  if (!labels || labels->rank() == 0 || !IsInteger(labels->dtype())) return {};
+  if (place.count == 0) return ToInt64Vector(*labels);
+  if (labels->dim(0) < place.begin + place.count) return {};
+  return ToInt64Vector(labels->Rows(place.begin, place.count));
+}
+
+}  // namespace ferry

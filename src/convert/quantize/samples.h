@@ -1,0 +1,41 @@
+// Samples out of .npz files, a few rows at a time; what one file maps is let go before the next is opened.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/session.h"
+#include "tensor/npz.h"
+
+namespace ferry {
+
+class Samples {
+ public:
+  // Arrays whose first axis is a batch, which the model leaves open or has smaller, are cut into runs of `batch` rows.
+  Samples(const std::vector<std::string>& paths, const Session& session, int64_t batch);
+
+  size_t size() const { return places_.size(); }
+  int64_t rows(size_t sample) const { return places_[sample].count; }
+  std::string name(size_t sample) const;
+  std::vector<NamedValue> Inputs(size_t sample) const;  // throws for NaN and infinity, naming sample and input
+  // One for each row; empty where the data has none.
+  std::vector<int64_t> Labels(size_t sample) const;
+  bool has_labels() const { return has_labels_; }
+
+ private:
+  struct Place {
+    size_t file;
+    int64_t begin, count;  // rows; count 0: the whole file
+  };
+  const NamedTensors& Open(size_t file) const;
+  void AddFile(size_t file, int64_t batch);
+
+  const Session& session_;
+  std::vector<std::string> files_;
+  std::vector<Place> places_;
+  bool has_labels_ = false;
+  mutable size_t opened_ = SIZE_MAX;
+  mutable NamedTensors arrays_;
+};
+
+}  // namespace ferry

@@ -1,0 +1,363 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/error.h"
+#include "convert/convert.h"
+#include "convert/quantize/scheme.h"
+#include "graph/editor.h"
+#include "graph/names.h"
+#include "graph/standard.h"
+#include "onnx/schema.h"
+#include "ops/support/cast_tensor.h"
+
+namespace ferry {
+namespace {
+
+constexpr char kMicrosoft[] = "com.microsoft";
+constexpr int64_t kAxisOpset = 13, kBlockOpset = 21;
+
+Node MakeNode(std::string op, std::vector<std::string> inputs, std::string output) {
+  Node node;
+  node.op_type = std::move(op);
+  node.inputs = std::move(inputs);
+  node.outputs = {std::move(output)};
+  return node;
+}
+
+class Writer {
+ public:
+  Writer(const Model& base, const Scheme& scheme) : base_(base), scheme_(scheme), names_(base), model_(CopyDeep(base)) {
+    for (size_t i = 0; i < scheme.layers.size(); ++i) {
+      by_node_[scheme.layers[i].node] = i;
+      const Layer& layer = scheme.layers[i];
+      if (layer.bias_adder >= 0 && !scheme.how[i].bias.empty()) adders_[static_cast<size_t>(layer.bias_adder)] = i;
+    }
+  }
+
+  Model Write(int64_t opset) {
+    Graph& graph = model_.graph;
+    const std::vector<Node> nodes = std::move(graph.nodes);
+    graph.nodes.clear();
+    for (const ValueInfo& input : graph.inputs) Code(input.name);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      auto layer = by_node_.find(i);
+      if (layer == by_node_.end() || scheme_.how[layer->second].way == Way::kFloat)
+        Put(Renamed(nodes[i], i));
+      else
+        PutLayer(nodes[i], scheme_.layers[layer->second], scheme_.how[layer->second]);
+      for (const std::string& output : nodes[i].outputs) Code(output);
+    }
+    graph.value_infos.clear();
+    DropUnused(graph);
+    for (Node& node : graph.nodes) node.doc.clear(), node.metadata.clear();
+    model_.producer_name = "ferry";
+    if (model_.OpsetOf("") > std::max(opset, needed_)) return ConvertOpset(model_, std::max(opset, needed_));
+    return std::move(model_);
+  }
+
+ private:
+  void Put(Node node) { model_.graph.nodes.push_back(std::move(node)); }
+
+  std::string Constant(const std::string& wish, Tensor tensor) {
+    std::string name = names_.Make(wish);
+    model_.graph.initializers.push_back(MakeStored(name, std::move(tensor)));
+    return name;
+  }
+  void Needs(int64_t opset) { needed_ = std::max(needed_, opset); }
+
+  // Codes of an activation, and the numbers that they stand for.
+  void Code(const std::string& value) {
+    auto found = scheme_.values.find(value);
+    if (found == scheme_.values.end()) return;
+    const Coding& how = found->second;
+    const std::string scale = Constant(value + "_s", Tensor::Scalar(how.scale));
+    Tensor point = Tensor(how.type, {});
+    *reinterpret_cast<uint8_t*>(point.mutable_raw()) = static_cast<uint8_t>(how.zero);
+    const std::string zero = Constant(value + "_z", point);
+    const std::string codes = names_.Make(value + "_q"), numbers = names_.Make(value + "_f");
+    Put(MakeNode("QuantizeLinear", {value, scale, zero}, codes));
+    Put(MakeNode("DequantizeLinear", {codes, scale, zero}, numbers));
+    coded_[value] = numbers;
+  }
+
+  std::string Coded(const std::string& value, bool always) const {
+    auto found = coded_.find(value);
+    if (found == coded_.end()) return value;
+    auto everywhere = scheme_.everywhere.find(value);
+    return always || (everywhere != scheme_.everywhere.end() && everywhere->second) ? found->second : value;
+  }
+
+  Node Renamed(const Node& node, size_t index) {
+    Node copy = node;
+    for (std::string& input : copy.inputs) input = Coded(input, false);
+    auto adder = adders_.find(index);
+    if (adder != adders_.end()) {
+      const Layer& layer = scheme_.layers[adder->second];
+      const StoredTensor* old = base_.graph.FindInitializer(layer.bias);
+      for (std::string& input : copy.inputs)
+        if (input == layer.bias)
+          input = Constant(layer.bias + "_b", Tensor::FromVector(scheme_.how[adder->second].bias, old->tensor.shape()));
+    }
+    return copy;
+  }
+
+  const Tensor& Weight(const std::string& name) const { return base_.graph.FindInitializer(name)->Get(); }
+
+  void PutLayer(const Node& node, const Layer& layer, const LayerScheme& how) {
+    Node copy = node;
+    for (std::string& input : copy.inputs) input = Coded(input, how.way == Way::kStatic && input == layer.input);
+    if (how.way == Way::kHalfWeights) return PutHalf(std::move(copy), layer);
+    if (how.way == Way::kDynamic) return PutDynamic(copy, layer, how);
+    if (layer.kind == LayerKind::kLookup) return PutLookup(copy, layer, how);
+    if (layer.kind == LayerKind::kRecurrent) return PutRecurrent(std::move(copy), layer, how);
+    const bool blocked = how.matrices[0]->blocks > 1;
+    if (how.way == Way::kWeights && layer.kind == LayerKind::kProduct && scheme_.bit_blocks && blocked &&
+        FitsBitBlocks(*how.matrices[0]))
+      return PutBitBlocks(copy, layer, how);
+    copy.inputs[1] = Dequantized(layer, layer.weights[0], *how.matrices[0]);
+    if (!layer.bias.empty() && layer.bias_adder < 0) copy.inputs[2] = Bias(layer, how);
+    if (layer.bias.empty() && !how.bias.empty() && layer.bias_adder < 0) {
+      copy.inputs.resize(3);
+      copy.inputs[2] = Bias(layer, how);
+    }
+    Put(std::move(copy));
+  }
+
+  void PutHalf(Node copy, const Layer& layer) {
+    for (std::string& input : copy.inputs) {
+      if (std::find(layer.weights.begin(), layer.weights.end(), input) == layer.weights.end()) continue;
+      std::string& wide = dequantized_[input];
+      if (wide.empty()) {
+        wide = names_.Make(input + "_f");
+        Node cast = MakeNode("Cast", {Constant(input + "_h", CastTensor(Weight(input), DType::kFloat16))}, wide);
+        cast.Set("to", int64_t{1});
+        Put(std::move(cast));
+      }
+      input = wide;
+    }
+    Put(std::move(copy));
+  }
+
+  // Scales as the standard wants them: none, one for each channel, or one for each block.
+  Shape ScaleShape(const Layer& layer, const CodedMatrix& matrix, const Shape& weight) const {
+    if (matrix.blocks == 1) return {matrix.rows};
+    if (layer.axis == 0) return {matrix.rows, matrix.blocks};
+    Shape shape = weight;
+    shape[0] = matrix.blocks;
+    return shape;
+  }
+
+  template <class T>
+  static std::vector<T> Turned(const std::vector<T>& of, int64_t rows, int64_t columns) {
+    std::vector<T> turned(of.size());
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        turned[static_cast<size_t>(c * rows + r)] = of[static_cast<size_t>(r * columns + c)];
+    return turned;
+  }
+
+  std::string Dequantized(const Layer& layer, const std::string& weight, const CodedMatrix& matrix) {
+    std::string& made = dequantized_[weight];
+    if (!made.empty()) return made;
+    const Tensor& tensor = Weight(weight);
+    // Blocks lie along the depth, which must be one axis.
+    Shape shape = tensor.shape();
+    const bool flat = matrix.blocks > 1 && tensor.rank() > 2;
+    if (flat) shape = {matrix.rows, matrix.depth};
+    if (layer.kind == LayerKind::kRecurrent) shape = {matrix.rows, matrix.depth};
+    const bool is_unsigned = !matrix.symmetric || scheme_.conventions.unsigned_weights;
+    const DType type =
+        matrix.bits == 4 ? (is_unsigned ? DType::kUInt4 : DType::kInt4) : (is_unsigned ? DType::kUInt8 : DType::kInt8);
+    const bool turned = layer.axis == 1 && matrix.blocks > 1;
+    std::vector<std::string> inputs = {Constant(weight + "_q", ToCodes(layer, matrix, shape, type))};
+    const bool one =
+        scheme_.conventions.per_channel == false && matrix.blocks == 1 &&
+        std::all_of(matrix.scales.begin(), matrix.scales.end(), [&](float scale) { return scale == matrix.scales[0]; });
+    const Shape scale_shape = one ? Shape{} : ScaleShape(layer, matrix, shape);
+    std::vector<float> scales = turned ? Turned(matrix.scales, matrix.rows, matrix.blocks) : matrix.scales;
+    if (one) scales.resize(1);
+    inputs.push_back(Constant(weight + "_s", Tensor::FromVector(scales, scale_shape)));
+    if (is_unsigned) {
+      std::vector<uint8_t> zeros(matrix.scales.size(), static_cast<uint8_t>(matrix.middle()));
+      if (!matrix.symmetric) zeros = turned ? Turned(matrix.zeros, matrix.rows, matrix.blocks) : matrix.zeros;
+      if (one) zeros.resize(1);
+      Tensor points = Tensor::FromVector(zeros, scale_shape);
+      inputs.push_back(Constant(weight + "_z", matrix.bits == 4 ? Tensor::Pack(DType::kUInt4, points) : points));
+    }
+    made = names_.Make(weight + "_f");
+    Node node = MakeNode("DequantizeLinear", std::move(inputs), made);
+    if (matrix.blocks > 1) {
+      node.Set("axis", int64_t{turned ? 0 : 1});
+      node.Set("block_size", matrix.block);
+      Needs(kBlockOpset);
+    } else if (!one) {
+      node.Set("axis", static_cast<int64_t>(layer.kind == LayerKind::kRecurrent ? 0 : layer.axis));
+      Needs(kAxisOpset);
+    }
+    if (matrix.bits == 4) Needs(kBlockOpset);
+    Put(std::move(node));
+    if (shape == tensor.shape()) return made;
+    const std::string shaped = names_.Make(weight + "_r");
+    const std::string sizes = Constant(weight + "_d", Tensor::FromVector(tensor.shape().ToVector()));
+    Put(MakeNode("Reshape", {made, sizes}, shaped));
+    return made = shaped;
+  }
+
+  std::string Bias(const Layer& layer, const LayerScheme& how) {
+    std::vector<float> bias = how.bias;
+    if (bias.empty()) {
+      if (how.way != Way::kStatic || !scheme_.conventions.whole_bias) return layer.bias;
+      const Tensor& old = Weight(layer.bias);
+      bias.assign(old.Data<float>(), old.Data<float>() + old.size());
+    }
+    const std::string wish = layer.bias.empty() ? layer.output : layer.bias;
+    auto coding = scheme_.values.find(layer.input);
+    if (how.way != Way::kStatic || !scheme_.conventions.whole_bias || coding == scheme_.values.end())
+      return Constant(wish + "_b", Tensor::FromVector(bias));
+    std::vector<float> scales(bias.size());
+    std::vector<int32_t> whole(bias.size());
+    for (size_t i = 0; i < bias.size(); ++i) {
+      scales[i] = coding->second.scale * how.matrices[0]->scales[i];
+      const double level = std::nearbyint(double(bias[i]) / scales[i]);
+      if (!(std::abs(level) < 2147483520.0)) return Constant(wish + "_b", Tensor::FromVector(bias));
+      whole[i] = static_cast<int32_t>(level);
+    }
+    const std::string numbers = names_.Make(wish + "_f");
+    Node node = MakeNode(
+        "DequantizeLinear",
+        {Constant(wish + "_b", Tensor::FromVector(whole)), Constant(wish + "_s", Tensor::FromVector(scales))}, numbers);
+    node.Set("axis", int64_t{0});
+    Put(std::move(node));
+    return numbers;
+  }
+
+  void PutDynamic(const Node& node, const Layer& layer, const LayerScheme& how) {
+    const CodedMatrix& matrix = *how.matrices[0];
+    std::vector<std::string>& parts = dynamic_[node.inputs[0]];
+    if (parts.empty()) {
+      const std::string& x = node.inputs[0];
+      parts = {names_.Make(x + "_dq"), names_.Make(x + "_ds"), names_.Make(x + "_dz")};
+      Node quantize = MakeNode("DynamicQuantizeLinear", {x}, parts[0]);
+      quantize.outputs = parts;
+      Put(std::move(quantize));
+    }
+    std::vector<std::string>& coded = dynamic_weights_[layer.weights[0]];
+    if (coded.empty()) {
+      Layer by_columns = layer;
+      by_columns.axis = 1;
+      coded = {
+          Constant(layer.weights[0] + "_q", ToCodes(by_columns, matrix, {matrix.depth, matrix.rows}, DType::kInt8)),
+          Constant(layer.weights[0] + "_s", Tensor::FromVector(matrix.scales))};
+    }
+    const std::string& y = node.outputs[0];
+    const std::string sums = names_.Make(y + "_i"), wide = names_.Make(y + "_c"), factor = names_.Make(y + "_x");
+    Node product = MakeNode("MatMulInteger", {parts[0], coded[0], parts[2]}, sums);
+    product.name = node.name;
+    Put(std::move(product));
+    Node cast = MakeNode("Cast", {sums}, wide);
+    cast.Set("to", int64_t{1});
+    Put(std::move(cast));
+    Put(MakeNode("Mul", {parts[1], coded[1]}, factor));
+    const bool has_bias = layer.bias_adder < 0 && (!layer.bias.empty() || !how.bias.empty());
+    const std::string scaled = has_bias ? names_.Make(y + "_m") : y;
+    Put(MakeNode("Mul", {wide, factor}, scaled));
+    if (has_bias) Put(MakeNode("Add", {scaled, FlatBias(layer, how)}, y));
+  }
+
+  std::string FlatBias(const Layer& layer, const LayerScheme& how) {
+    if (how.bias.empty() && Weight(layer.bias).rank() == 1) return layer.bias;
+    std::vector<float> bias = how.bias;
+    if (bias.empty()) {
+      const Tensor& old = Weight(layer.bias);
+      bias.assign(old.Data<float>(), old.Data<float>() + old.size());
+    }
+    return Constant((layer.bias.empty() ? layer.output : layer.bias) + "_b", Tensor::FromVector(bias));
+  }
+
+  // Rows are looked up as codes, and only they become numbers.
+  void PutLookup(const Node& node, const Layer& layer, const LayerScheme& how) {
+    const CodedMatrix& matrix = *how.matrices[0];
+    const std::string& y = node.outputs[0];
+    std::vector<std::string>& table = tables_[layer.weights[0]];
+    if (table.empty())
+      table = {
+          Constant(layer.weights[0] + "_q", ToCodes(layer, matrix, Weight(layer.weights[0]).shape(), DType::kInt8)),
+          Constant(layer.weights[0] + "_s", Tensor::FromVector(matrix.scales, {matrix.rows, matrix.blocks}))};
+    const std::string codes = names_.Make(y + "_q"), scales = names_.Make(y + "_s"), wide = names_.Make(y + "_c");
+    Node rows = node;
+    rows.inputs[0] = table[0], rows.outputs = {codes};
+    Node factors = rows;
+    factors.name.clear(), factors.inputs[0] = table[1], factors.outputs = {scales};
+    Put(std::move(rows));
+    Put(std::move(factors));
+    Node cast = MakeNode("Cast", {codes}, wide);
+    cast.Set("to", int64_t{1});
+    Put(std::move(cast));
+    Put(MakeNode("Mul", {wide, scales}, y));
+  }
+
+  void PutRecurrent(Node copy, const Layer& layer, const LayerScheme& how) {
+    for (size_t i = 0; i < layer.weights.size(); ++i)
+      copy.inputs[1 + i] = Dequantized(layer, layer.weights[i], *how.matrices[i]);
+    Put(std::move(copy));
+  }
+
+  static bool FitsBitBlocks(const CodedMatrix& matrix) {
+    return matrix.block >= 16 && (matrix.block & (matrix.block - 1)) == 0;
+  }
+
+  void PutBitBlocks(const Node& node, const Layer& layer, const LayerScheme& how) {
+    const CodedMatrix& matrix = *how.matrices[0];
+    std::vector<std::string>& parts = bit_weights_[layer.weights[0]];
+    if (parts.empty()) {
+      const int64_t blob = matrix.block * matrix.bits / 8, per = 8 / matrix.bits;
+      Tensor packed = Tensor::Zeros(DType::kUInt8, {matrix.rows, matrix.blocks, blob});
+      uint8_t* out = packed.MutableData<uint8_t>();
+      for (int64_t row = 0; row < matrix.rows; ++row)
+        for (int64_t i = 0; i < matrix.depth; ++i)
+          out[(row * matrix.blocks * matrix.block + i) / per] |= static_cast<uint8_t>(
+              matrix.codes[static_cast<size_t>(row * matrix.depth + i)] << (i % per * matrix.bits));
+      parts = {Constant(layer.weights[0] + "_q", packed),
+               Constant(layer.weights[0] + "_s", Tensor::FromVector(matrix.scales))};
+      if (!matrix.symmetric) {
+        const int64_t row_bytes = (matrix.blocks * matrix.bits + 7) / 8;
+        Tensor zeros = Tensor::Zeros(DType::kUInt8, {matrix.rows * row_bytes});
+        uint8_t* points = zeros.MutableData<uint8_t>();
+        for (int64_t row = 0; row < matrix.rows; ++row)
+          for (int64_t b = 0; b < matrix.blocks; ++b)
+            points[row * row_bytes + b / per] |= static_cast<uint8_t>(
+                matrix.zeros[static_cast<size_t>(row * matrix.blocks + b)] << (b % per * matrix.bits));
+        parts.push_back(Constant(layer.weights[0] + "_z", zeros));
+      }
+    }
+    const bool has_bias = layer.bias_adder < 0 && (!layer.bias.empty() || !how.bias.empty());
+    const std::string product = has_bias ? names_.Make(node.outputs[0] + "_m") : node.outputs[0];
+    Node made = MakeNode("MatMulNBits", {node.inputs[0]}, product);
+    made.name = node.name;
+    made.domain = kMicrosoft;
+    made.inputs.insert(made.inputs.end(), parts.begin(), parts.end());
+    made.Set("K", matrix.depth);
+    made.Set("N", matrix.rows);
+    made.Set("bits", int64_t{matrix.bits});
+    made.Set("block_size", matrix.block);
+    Put(std::move(made));
+    if (has_bias) Put(MakeNode("Add", {product, FlatBias(layer, how)}, node.outputs[0]));
+    if (model_.OpsetOf(kMicrosoft) == 0) model_.opsets.push_back({kMicrosoft, 1, {}});
+  }
+
+  const Model& base_;
+  const Scheme& scheme_;
+  NameMaker names_;
+  Model model_;
+  int64_t needed_ = 11;
+  std::map<size_t, size_t> by_node_, adders_;
+  std::map<std::string, std::string> coded_, dequantized_;
+  std::map<std::string, std::vector<std::string>> dynamic_, dynamic_weights_, tables_, bit_weights_;
+};
+
+}  // namespace
+
+Model WriteScheme(const Model& base, const Scheme& scheme, int64_t opset) { return Writer(base, scheme).Write(opset); }
+
+}  // namespace ferry

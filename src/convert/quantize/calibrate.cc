@@ -26,10 +26,9 @@ class Pass {
       done_.clear();
       const std::vector<NamedValue> inputs = samples_.Inputs(chosen[i]);
       for (const auto& [name, value] : inputs) Look(name, value);
-      std::vector<std::string> outputs = asked;
-      const std::vector<Value> results = session.Run(inputs, outputs, options);
+      const std::vector<Value> results = session.Run(inputs, asked, options);
       for (size_t k = 0; k < asked.size(); ++k) Look(asked[k], results[k]);
-      if (i == 0 && !Unseen().empty()) return false;
+      if (i == 0 && asked.empty() && !Unseen().empty()) return false;
     }
     return true;
   }
@@ -100,9 +99,11 @@ Calibration Calibrate(const CalibrationRequest& request, const Samples& samples,
   Pass first(request, samples);
   if (first.Run(*session, chosen, {})) return first.Take();
   // Values that are an input under another shape pass by unseen unless they are asked for.
-  const std::vector<std::string> unseen = first.Unseen();
+  // The model's own outputs are asked for too, or what only they need would not be computed.
+  std::vector<std::string> asked = first.Unseen();
+  for (const ValueInfo& output : session->outputs()) asked.push_back(output.name);
   Pass second(request, samples);
-  second.Run(*session, chosen, unseen);
+  second.Run(*session, chosen, asked);
   return second.Take();
 }
 

@@ -20,6 +20,7 @@ void BindCompare(py::module_& m);
 void BindDoctor(py::module_& m);
 void BindGenerate(py::module_& m);
 void BindOptimize(py::module_& m);
+void BindQuantize(py::module_& m);
 void BindSession(py::module_& m);
 void BindTools(py::module_& m);
 

@@ -33,6 +33,7 @@ PYBIND11_MODULE(_ferry, m) {
   BindDoctor(m);
   BindGenerate(m);
   BindOptimize(m);
+  BindQuantize(m);
   BindTools(m);
 }
 

@@ -58,8 +58,12 @@ class Folding {
       if (error.code() == ErrorCode::kCancelled || error.code() == ErrorCode::kDeadline) throw;
       return;  // it fails where it is reached, with the same words
     }
-    if (results.size() != 1 || !results[0].is_tensor() || results[0].tensor().bytes() > bytes + kMostGrowth) return;
+    if (results.size() != 1 || !results[0].is_tensor() || results[0].tensor().bytes() > MostBytes(node, bytes)) return;
     Replace(index, results[0].tensor().Persistent());
+  }
+
+  static size_t MostBytes(const Node& node, size_t bytes) {
+    return (IsStandard(node, "DequantizeLinear") ? kMostWork * bytes : bytes) + kMostGrowth;
   }
 
   void Replace(size_t index, Tensor result) {
@@ -98,8 +102,22 @@ class Folding {
     return true;
   }
 
-  // Quantised weights stay small; the operators that read them know how.
-  static bool StaysUnfolded(const Node& node) { return IsStandard(node, "DequantizeLinear"); }
+  // Quantised weights stay small where operators read them that know how.
+  bool StaysUnfolded(const Node& node) const {
+    return IsStandard(node, "DequantizeLinear") && !IsReadDecoded(node.outputs[0]);
+  }
+
+  // Weights of recurrent layers, and of convolutions of floats, would be decoded by every run.
+  bool IsReadDecoded(const std::string& value) const {
+    for (size_t index : editor_.Readers(value)) {
+      const Node& reader = editor_.node(index);
+      if (IsStandard(reader, "Reshape") && reader.inputs[0] == value && IsReadDecoded(reader.outputs[0])) continue;
+      if (IsStandard(reader, {"LSTM", "GRU", "RNN"})) continue;
+      const bool is_weight = IsStandard(reader, {"Conv", "ConvTranspose"}) && reader.inputs[1] == value;
+      if (!is_weight || MadeBy(editor_, reader.inputs[0], "DequantizeLinear")) return false;
+    }
+    return !editor_.Readers(value).empty();
+  }
 
   // Operators whose result is not bounded by their inputs' size.
   static bool MayGrow(const Node& node) {

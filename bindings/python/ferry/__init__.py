@@ -8,7 +8,7 @@ Who uses onnxruntime changes one import:
 
 and has more: `check` (is the model valid, and if not, why), `doctor` (what will hurt in deployment, and the fix),
 `info` (what is in it), `compare` (with recordings or with another model), `convert` (to another opset), `optimize` (fewer
-nodes, the same answers), `export` (from PyTorch).
+nodes, the same answers), `quantize` (fewer bits, the loss measured), `export` (from PyTorch).
 """
 
 from . import _ferry
@@ -21,6 +21,7 @@ from ._generate import Generated, Generator, Tokenizer
 from ._optimize import OptimizedModel, optimize, simplify
 from ._options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions,
                        set_global_thread_pool_sizes, warn_once)
+from ._quantize import QuantizedModel, quantize
 from ._session import InferenceSession, IOBinding, ModelMetadata, NodeArg, example_model
 from ._tools import CheckResult, ModelInfo, Problem, WrittenModel, check, convert, export, info
 from ._values import OrtDevice, OrtValue, SparseTensor
@@ -98,7 +99,9 @@ __all__ = [
     "NoModel", "NoSuchFile", "NodeArg", "NotFound", "NotImplemented", "OrtDevice", "OrtValue", "Problem",
     "ProofStep", "RunOptions", "RuntimeException", "SessionIOBinding", "SessionOptions", "SparseTensor",
     "Tokenizer", "WrittenModel", "check", "compare", "convert", "disable_telemetry_events", "doctor", "enable_telemetry_events",
+    "ProofStep", "QuantizedModel", "RunOptions", "RuntimeException", "SessionIOBinding", "SessionOptions", "SparseTensor",
+    "WrittenModel", "check", "compare", "convert", "disable_telemetry_events", "doctor", "enable_telemetry_events",
     "example_model", "export", "get_all_providers", "get_available_providers", "get_build_info", "get_device",
-    "get_version_string", "has_collective_ops", "info", "set_default_logger_severity",
+    "get_version_string", "has_collective_ops", "info", "quantize", "set_default_logger_severity",
     "set_default_logger_verbosity", "set_global_thread_pool_sizes", "set_seed",
 ]

@@ -28,7 +28,8 @@ class Halver {
   }
 
   HalfModel Write(int64_t opset) {
-    opset_ = std::max<int64_t>(opset, options_.type == DType::kBFloat16 ? 13 : 7);
+    constexpr int64_t kBFloat16Everywhere = 22;  // convolutions and pools among the last
+    opset_ = std::max<int64_t>(opset, options_.type == DType::kBFloat16 ? kBFloat16Everywhere : 7);
     Graph& graph = model_.graph;
     const std::vector<Node> nodes = std::move(graph.nodes);
     graph.nodes.clear();

@@ -227,6 +227,7 @@ class Job {
     if (!transform(base, workshop_->layers(), workshop_->seen())) return;
     auto other = std::make_unique<Workshop>(std::move(base), opset_, options_);
     other->set_work(workshop_->work());
+    for (size_t i = 0; i < other->layers().size(); ++i) other->layers()[i].work = workshop_->layers()[i].work;
     other->Calibrate(*samples_, calibration_, false);
     const std::vector<std::string> whys = whys_;
     std::vector<Rung> other_rungs = FirstRungs(*other);

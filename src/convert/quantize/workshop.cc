@@ -22,6 +22,22 @@ constexpr double kDynamicGain = 1.0;  // dB
 constexpr int64_t kDeepestSpreading =
     1024;  // products of as many channels are worth their time without being asked for
 
+constexpr double kNoWork = 1e-3;      // part of all products that takes no time worth speaking of
+constexpr int64_t kFinestBlock = 32;  // of weights that are decoded before they are used
+
+bool LiesByRows(const Layer& layer) {
+  return layer.kind == LayerKind::kRecurrent || layer.kind == LayerKind::kConv ||
+         (layer.kind == LayerKind::kProduct && layer.axis == 0);
+}
+
+// Blocks of rows that lie together are rows themselves, where they divide them.
+int64_t BlockOf(const Layer& layer, int64_t depth, const Rung& rung) {
+  if (!LiesByRows(layer) || rung.bits != 8 || rung.block == 0 || rung.way != Way::kWeights) return rung.block;
+  for (int64_t block = rung.block; block >= rung.block / 2; --block)
+    if (depth % block == 0) return block;
+  return 0;
+}
+
 int ThreadsOf(int threads) {
   return threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
@@ -106,10 +122,10 @@ Rung Workshop::FirstRung(const Layer& layer, std::string& why) const {
   if (layer.kind == LayerKind::kLookup || layer.kind == LayerKind::kRecurrent ||
       layer.kind == LayerKind::kConvTranspose) {
     if (!how.weights_only && !for_weights) return why = Cat(Name(how.reader), " takes it in float"), Rung{};
-    return {Way::kWeights, 8, 0};
+    return {Way::kWeights, 8, layer.kind == LayerKind::kRecurrent ? kFinestBlock : 0};
   }
   if (for_weights) {
-    if (layer.kind == LayerKind::kConv) return {Way::kWeights, 8, 0};
+    if (layer.kind == LayerKind::kConv) return {Way::kWeights, 8, kFinestBlock};
     return {Way::kWeights, options_.bits, options_.block};
   }
   const bool may_be_dynamic = layer.kind == LayerKind::kProduct && how.dynamic;
@@ -125,6 +141,9 @@ Rung Workshop::FirstRung(const Layer& layer, std::string& why) const {
   if (seen->not_finite() > 0)
     return why = Cat("its input has ", seen->not_finite(), " numbers that are not finite"),
            Rung{how.weights_only ? Way::kWeights : Way::kFloat, 8, 0};
+  if (options_.form == QuantizeForm::kInt8 && how.weights_only && layer.work < kNoWork * TotalWork())
+    return why = "so little is multiplied here that codes of its input would save no time",
+           Rung{Way::kWeights, 8, LiesByRows(layer) ? kFinestBlock : 0};
   if (options_.form == QuantizeForm::kStatic || !may_be_dynamic) return {Way::kStatic, 8, 0};
   const Coding coding = seen->Choose(RangeMethod::kMse, options_.percentile, how);
   const double fixed = seen->Noise(coding), own = seen->dynamic_noise();
@@ -143,12 +162,18 @@ Rung Workshop::NextRung(const Layer& layer, const Rung& rung) const {
       if (weights && rung.way == Way::kStatic && layer.kind == LayerKind::kProduct && options_.conventions.dynamic &&
           options_.form == QuantizeForm::kInt8)
         return {Way::kDynamic, 8, 0};
-      return weights ? Rung{Way::kWeights, 8, 0} : Rung{};
+      return weights ? Rung{Way::kWeights, 8, LiesByRows(layer) ? kFinestBlock : 0} : Rung{};
     case Way::kWeights:
       if (rung.bits < 8) return {Way::kWeights, 8, options_.block};
       return {Way::kHalfWeights, 16, 0};
     default: return {};
   }
+}
+
+double Workshop::TotalWork() const {
+  double total = 0;
+  for (const Layer& layer : layers_) total += layer.work;
+  return total;
 }
 
 std::vector<float> Workshop::Importance(const Layer& layer) const {
@@ -224,6 +249,7 @@ LayerScheme Workshop::CodeLayer(const Layer& layer, const Rung& rung) {
     const std::vector<float> matrix = ToMatrix(layer, Readable(weight));
     const int64_t rows = layer.channels, depth = static_cast<int64_t>(matrix.size()) / rows;
     CodingRequest request = RequestFor(layer, rung);
+    request.block = BlockOf(layer, depth, rung);
     if (i == 0 && static_cast<int64_t>(importance.size()) == depth) request.importance = importance;
     try {
       made.matrices.push_back(std::make_shared<const CodedMatrix>(CodeMatrix(matrix, rows, depth, request, pool_)));
@@ -239,7 +265,8 @@ Scheme Workshop::MakeScheme(const std::vector<Rung>& rungs, RangeMethod ranges) 
   Scheme scheme;
   scheme.conventions = options_.conventions;
   scheme.layers = layers_;
-  scheme.bit_blocks = !options_.standard_blocks && options_.conventions.reader != Reader::kTensorRt &&
+  scheme.bit_blocks = options_.form == QuantizeForm::kWeights && !options_.standard_blocks &&
+                      options_.conventions.reader != Reader::kTensorRt &&
                       options_.conventions.reader != Reader::kTfLite;
   std::vector<Way> ways;
   for (size_t i = 0; i < layers_.size(); ++i) {

@@ -163,9 +163,12 @@ class Writer {
     const Tensor& tensor = Weight(weight);
     // Blocks lie along the depth, which must be one axis.
     Shape shape = tensor.shape();
-    const bool flat = matrix.blocks > 1 && tensor.rank() > 2;
-    if (flat) shape = {matrix.rows, matrix.depth};
-    if (layer.kind == LayerKind::kRecurrent) shape = {matrix.rows, matrix.depth};
+    const bool by_rows = layer.kind == LayerKind::kRecurrent || layer.axis == 0;
+    // Blocks that divide the rows are rows themselves, which every opset with scales along an axis can say.
+    const bool as_rows = by_rows && matrix.blocks > 1 && matrix.bits == 8 && matrix.depth % matrix.block == 0;
+    if ((matrix.blocks > 1 && tensor.rank() > 2) || layer.kind == LayerKind::kRecurrent)
+      shape = {matrix.rows, matrix.depth};
+    if (as_rows) shape = {matrix.rows * matrix.blocks, matrix.block};
     const bool is_unsigned = !matrix.symmetric || scheme_.conventions.unsigned_weights;
     const DType type =
         matrix.bits == 4 ? (is_unsigned ? DType::kUInt4 : DType::kInt4) : (is_unsigned ? DType::kUInt8 : DType::kInt8);
@@ -174,7 +177,7 @@ class Writer {
     const bool one =
         scheme_.conventions.per_channel == false && matrix.blocks == 1 &&
         std::all_of(matrix.scales.begin(), matrix.scales.end(), [&](float scale) { return scale == matrix.scales[0]; });
-    const Shape scale_shape = one ? Shape{} : ScaleShape(layer, matrix, shape);
+    const Shape scale_shape = one ? Shape{} : as_rows ? Shape{shape[0]} : ScaleShape(layer, matrix, shape);
     std::vector<float> scales = turned ? Turned(matrix.scales, matrix.rows, matrix.blocks) : matrix.scales;
     if (one) scales.resize(1);
     inputs.push_back(Constant(weight + "_s", Tensor::FromVector(scales, scale_shape)));
@@ -187,12 +190,12 @@ class Writer {
     }
     made = names_.Make(weight + "_f");
     Node node = MakeNode("DequantizeLinear", std::move(inputs), made);
-    if (matrix.blocks > 1) {
+    if (matrix.blocks > 1 && !as_rows) {
       node.Set("axis", int64_t{turned ? 0 : 1});
       node.Set("block_size", matrix.block);
       Needs(kBlockOpset);
     } else if (!one) {
-      node.Set("axis", static_cast<int64_t>(layer.kind == LayerKind::kRecurrent ? 0 : layer.axis));
+      node.Set("axis", static_cast<int64_t>(by_rows ? 0 : layer.axis));
       Needs(kAxisOpset);
     }
     if (matrix.bits == 4) Needs(kBlockOpset);

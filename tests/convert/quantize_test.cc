@@ -1,0 +1,394 @@
+// Models in fewer bits: each form on small networks, what stays float, and input that does not fit.
+#include "convert/quantize/quantize.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <random>
+
+#include "engine/check_inference.h"
+#include "engine/session.h"
+#include "onnx/writer.h"
+#include "tensor/npz.h"
+#include "tests/support/graphs.h"
+
+namespace ferry {
+namespace {
+
+using ::ferry::testing::MakeInfo;
+using ::ferry::testing::MakeModel;
+using ::ferry::testing::MakeNode;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+Tensor Noise(Shape shape, uint32_t seed, float size = 1) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal(0, size);
+  Tensor tensor(DType::kFloat, std::move(shape));
+  for (int64_t i = 0; i < tensor.size(); ++i) tensor.MutableData<float>()[i] = normal(engine);
+  return tensor;
+}
+
+int64_t Count(const Model& model, std::string_view op) {
+  int64_t count = 0;
+  for (const Node& node : model.graph.nodes) count += node.op_type == op;
+  return count;
+}
+
+void ExpectValid(const Model& model) {
+  for (const Problem& problem : CheckFully(model)) EXPECT_NE(problem.severity, Severity::kError) << problem.message;
+}
+
+class Quantize : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() /
+              (std::string("ferry_quantize_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string Data(const NamedTensors& arrays, const char* name = "data.npz") {
+    const std::string path = (folder_ / name).string();
+    WriteNpz(path, arrays);
+    return path;
+  }
+
+  QuantizeOptions With(const std::string& data, QuantizeForm form = QuantizeForm::kInt8,
+                       Reader reader = Reader::kCpu) const {
+    QuantizeOptions options;
+    options.form = form;
+    options.conventions = Conventions::For(reader);
+    if (!data.empty()) options.data = {data};
+    options.bits = form == QuantizeForm::kWeights ? 4 : 8;
+    return options;
+  }
+
+  std::filesystem::path folder_;
+};
+
+// Two convolutions with a residual sum between them, and a classifier.
+Model ConvNet(int64_t opset = 17) {
+  const Attribute pads("pads", std::vector<int64_t>{1, 1, 1, 1});
+  return MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("n"), 3, 8, 8})},
+                   {MakeNode("Conv", {"x", "w1", "b1"}, {"c1"}, {pads}), MakeNode("Relu", {"c1"}, {"r1"}),
+                    MakeNode("Conv", {"r1", "w2"}, {"c2"}, {pads}), MakeNode("Add", {"r1", "c2"}, {"s"}),
+                    MakeNode("Relu", {"s"}, {"r2"}), MakeNode("Conv", {"r2", "w3", "b1"}, {"c3"}, {pads}),
+                    MakeNode("GlobalAveragePool", {"c3"}, {"p"}), MakeNode("Flatten", {"p"}, {"f"}),
+                    MakeNode("Gemm", {"f", "w4", "b4"}, {"y"}, {Attribute("transB", int64_t{1})})},
+                   {MakeInfo("y", DType::kFloat, {Dim::Named("n"), 5})},
+                   {MakeStored("w1", Noise({8, 3, 3, 3}, 1, 0.3f)), MakeStored("b1", Noise({8}, 2, 0.1f)),
+                    MakeStored("w2", Noise({8, 8, 3, 3}, 3, 0.15f)), MakeStored("w3", Noise({8, 8, 3, 3}, 4, 0.15f)),
+                    MakeStored("w4", Noise({5, 8}, 5)), MakeStored("b4", Noise({5}, 6))},
+                   opset);
+}
+
+// Scores with a mask of -10,000 before a softmax, between products with constant weights.
+Model Attention() {
+  return MakeModel(
+      {MakeInfo("x", DType::kFloat, {Dim::Named("n"), 6, 16}), MakeInfo("m", DType::kFloat, {Dim::Named("n"), 1, 6})},
+      {MakeNode("MatMul", {"x", "wq"}, {"q"}), MakeNode("MatMul", {"x", "wk"}, {"k"}),
+       MakeNode("Transpose", {"k"}, {"kt"}, {Attribute("perm", std::vector<int64_t>{0, 2, 1})}),
+       MakeNode("MatMul", {"q", "kt"}, {"scores"}), MakeNode("Add", {"scores", "m"}, {"masked"}),
+       MakeNode("Softmax", {"masked"}, {"p"}), MakeNode("MatMul", {"p", "x"}, {"o"}),
+       MakeNode("MatMul", {"o", "wo"}, {"l"}), MakeNode("Add", {"l", "bo"}, {"y"})},
+      {MakeInfo("y", DType::kFloat, {Dim::Named("n"), 6, 4})},
+      {MakeStored("wq", Noise({16, 16}, 1, 0.3f)), MakeStored("wk", Noise({16, 16}, 2, 0.3f)),
+       MakeStored("wo", Noise({16, 4}, 3)), MakeStored("bo", Noise({4}, 4))},
+      17);
+}
+
+Tensor Mask(int64_t rows) {
+  Tensor mask(DType::kFloat, {rows, 1, 6});
+  for (int64_t i = 0; i < mask.size(); ++i) mask.MutableData<float>()[i] = i % 6 >= 3 ? -10000.0f : 0.0f;
+  return mask;
+}
+
+TEST_F(Quantize, ConvolutionsStayInCodesBetweenLayers) {
+  const std::string data = Data({{"x", Noise({64, 3, 8, 8}, 9)}});
+  const QuantizedModel made = QuantizeModel(ConvNet(), With(data, QuantizeForm::kStatic));
+  ExpectValid(made.model);
+  EXPECT_GT(made.report.proof.snr, 28);
+  EXPECT_EQ(made.report.layers.size(), 4u);
+  for (const LayerReport& layer : made.report.layers) EXPECT_EQ(layer.way, Way::kStatic) << layer.name;
+  // Inputs of four layers and of the sum: the sum's own codes are those of the third layer's input.
+  EXPECT_EQ(Count(made.model, "QuantizeLinear"), 6);
+  EXPECT_EQ(made.model.OpsetOf(""), 17);
+}
+
+TEST_F(Quantize, TensorRtGetsZeroPointsOfZeroAndFloatBiases) {
+  const std::string data = Data({{"x", Noise({32, 3, 8, 8}, 9)}});
+  const QuantizedModel made = QuantizeModel(ConvNet(), With(data, QuantizeForm::kInt8, Reader::kTensorRt));
+  ExpectValid(made.model);
+  for (const StoredTensor& tensor : made.model.graph.initializers) {
+    EXPECT_NE(tensor.dtype, DType::kUInt8) << tensor.name;
+    EXPECT_NE(tensor.dtype, DType::kInt32) << tensor.name;
+    if (tensor.name.ends_with("_z"))
+      for (int8_t zero : tensor.Get().Span<int8_t>()) EXPECT_EQ(zero, 0);
+  }
+  EXPECT_GT(made.report.proof.snr, 25);
+}
+
+TEST_F(Quantize, OnnxRuntimeGetsWholeBiases) {
+  const std::string data = Data({{"x", Noise({32, 3, 8, 8}, 9)}});
+  const QuantizedModel made = QuantizeModel(ConvNet(), With(data, QuantizeForm::kStatic, Reader::kOnnxRuntime));
+  ExpectValid(made.model);
+  int64_t whole = 0;
+  for (const StoredTensor& tensor : made.model.graph.initializers) whole += tensor.dtype == DType::kInt32;
+  EXPECT_EQ(whole, 4);
+}
+
+TEST_F(Quantize, QOperatorsTakeThePlaceOfPairs) {
+  const std::string data = Data({{"x", Noise({32, 3, 8, 8}, 9)}});
+  QuantizeOptions options = With(data, QuantizeForm::kStatic, Reader::kOnnxRuntime);
+  options.qoperator = true;
+  const QuantizedModel made = QuantizeModel(ConvNet(), options);
+  ExpectValid(made.model);
+  EXPECT_GE(Count(made.model, "QLinearConv"), 2);
+  EXPECT_GT(made.report.proof.snr, 25);
+}
+
+TEST_F(Quantize, MasksAndScoresStayFloat) {
+  const std::string data = Data({{"x", Noise({64, 6, 16}, 9)}, {"m", Mask(64)}});
+  for (QuantizeForm form : {QuantizeForm::kInt8, QuantizeForm::kStatic}) {
+    const QuantizedModel made = QuantizeModel(Attention(), With(data, form));
+    ExpectValid(made.model);
+    EXPECT_GT(made.report.proof.snr, 25);
+    for (const Node& node : made.model.graph.nodes)
+      if (node.op_type == "QuantizeLinear") EXPECT_NE(node.inputs[0], "masked");
+  }
+}
+
+TEST_F(Quantize, DynamicNeedsNoData) {
+  const QuantizedModel made = QuantizeModel(Attention(), With("", QuantizeForm::kDynamic));
+  ExpectValid(made.model);
+  EXPECT_EQ(Count(made.model, "MatMulInteger"), 3);
+  EXPECT_EQ(Count(made.model, "DynamicQuantizeLinear"), 2);  // q and k read the same codes
+  EXPECT_THAT(made.report.warnings, Contains(HasSubstr("no data")));
+}
+
+TEST_F(Quantize, WeightsInBlocksOfFourBits) {
+  const Model model = MakeModel(
+      {MakeInfo("x", DType::kFloat, {Dim::Named("n"), 70})},
+      {MakeNode("MatMul", {"x", "w"}, {"h"}), MakeNode("Relu", {"h"}, {"r"}),
+       MakeNode("Gemm", {"r", "v", "b"}, {"y"}, {Attribute("transB", int64_t{1})})},
+      {MakeInfo("y", DType::kFloat, {Dim::Named("n"), 6})},
+      {MakeStored("w", Noise({70, 64}, 1)), MakeStored("v", Noise({6, 64}, 2)), MakeStored("b", Noise({6}, 3))}, 17);
+  const std::string data = Data({{"x", Noise({64, 70}, 9)}});
+  QuantizeOptions options = With(data, QuantizeForm::kWeights);
+  const QuantizedModel bits = QuantizeModel(model, options);
+  ExpectValid(bits.model);
+  EXPECT_EQ(Count(bits.model, "MatMulNBits"), 2);
+  options.standard_blocks = true;
+  const QuantizedModel standard = QuantizeModel(model, options);
+  ExpectValid(standard.model);
+  EXPECT_EQ(Count(standard.model, "MatMulNBits"), 0);
+  EXPECT_EQ(Count(standard.model, "DequantizeLinear"), 2);
+  EXPECT_GE(standard.model.OpsetOf(""), 21);
+  EXPECT_NEAR(bits.report.proof.snr, standard.report.proof.snr, 0.1);  // the same numbers in other dress
+  options.weights = WeightMethod::kNearest;
+  options.methods = false;
+  EXPECT_GT(bits.report.proof.snr, QuantizeModel(model, options).report.proof.snr + 1);
+}
+
+TEST_F(Quantize, LookupsTakeRowsOfCodes) {
+  Tensor ids(DType::kInt64, {40, 7});
+  for (int64_t i = 0; i < ids.size(); ++i) ids.MutableData<int64_t>()[i] = i * 37 % 300;
+  const Model model = MakeModel({MakeInfo("i", DType::kInt64, {Dim::Named("n"), 7})},
+                                {MakeNode("Gather", {"table", "i"}, {"e"}), MakeNode("MatMul", {"e", "w"}, {"y"})},
+                                {MakeInfo("y", DType::kFloat, {Dim::Named("n"), 7, 4})},
+                                {MakeStored("table", Noise({300, 32}, 1)), MakeStored("w", Noise({32, 4}, 2))}, 17);
+  const QuantizedModel made = QuantizeModel(model, With(Data({{"i", ids}})));
+  ExpectValid(made.model);
+  EXPECT_GT(made.report.proof.snr, 30);
+  EXPECT_LT(made.report.bytes_after, made.report.bytes_before / 2);
+}
+
+TEST_F(Quantize, RecurrentWeightsBehindSlicesAreFound) {
+  const Tensor whole = Noise({2, 64, 24}, 1, 0.2f);
+  const Model model = MakeModel(
+      {MakeInfo("x", DType::kFloat, {5, Dim::Named("n"), 24})},
+      {MakeNode("Slice", {"w", "zero", "one", "zero"}, {"half"}),
+       MakeNode("Slice", {"w", "one", "two", "zero"}, {"other"}),
+       MakeNode("Concat", {"half", "other"}, {"both"}, {Attribute("axis", int64_t{0})}),
+       MakeNode("LSTM", {"x", "both", "r"}, {"h"},
+                {Attribute("hidden_size", int64_t{16}), Attribute("direction", std::string("bidirectional"))}),
+       MakeNode("ReduceSum", {"h", "axes"}, {"y"}, {Attribute("keepdims", int64_t{0})})},
+      {MakeInfo("y", DType::kFloat, {Dim::Named("n"), 16})},
+      {MakeStored("w", whole), MakeStored("r", Noise({2, 64, 16}, 2, 0.2f)),
+       MakeStored("zero", Tensor::FromVector<int64_t>({0})), MakeStored("one", Tensor::FromVector<int64_t>({1})),
+       MakeStored("two", Tensor::FromVector<int64_t>({2})), MakeStored("axes", Tensor::FromVector<int64_t>({0, 1}))},
+      17);
+  const QuantizedModel made = QuantizeModel(model, With(Data({{"x", Noise({5, 3, 24}, 9)}})));
+  ExpectValid(made.model);
+  EXPECT_EQ(made.report.layers.at(0).way, Way::kWeights);
+  EXPECT_LT(made.report.bytes_after * 2, made.report.bytes_before);
+  EXPECT_GT(made.report.proof.snr, 30);
+}
+
+TEST_F(Quantize, HalfPrecisionKeepsWhatOverflows) {
+  const Model model = MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("n"), 8})},
+                                {MakeNode("MatMul", {"x", "w"}, {"a"}), MakeNode("Mul", {"a", "large"}, {"b"}),
+                                 MakeNode("Div", {"b", "large"}, {"c"}), MakeNode("MatMul", {"c", "w"}, {"y"})},
+                                {MakeInfo("y", DType::kFloat, {Dim::Named("n"), 8})},
+                                {MakeStored("w", Noise({8, 8}, 1)), MakeStored("large", Tensor::Scalar(30000.0f))}, 17);
+  QuantizeOptions options = With(Data({{"x", Noise({32, 8}, 9)}}), QuantizeForm::kFloat16);
+  const QuantizedModel made = QuantizeModel(model, options);
+  ExpectValid(made.model);
+  EXPECT_GT(made.report.proof.snr, 45);
+  EXPECT_EQ(made.model.graph.inputs[0].type.dtype, DType::kFloat);
+  EXPECT_EQ(made.report.notes.size(), 2u);  // the product and the quotient
+  options.half_inputs = true;
+  const QuantizedModel inside = QuantizeModel(model, options);
+  ExpectValid(inside.model);
+  EXPECT_EQ(inside.model.graph.inputs[0].type.dtype, DType::kFloat16);
+  EXPECT_EQ(inside.model.graph.outputs[0].type.dtype, DType::kFloat16);
+  options.form = QuantizeForm::kBFloat16;
+  const QuantizedModel brain = QuantizeModel(model, options);
+  ExpectValid(brain.model);
+  EXPECT_GT(brain.report.proof.snr, 30);
+}
+
+TEST_F(Quantize, BudgetHoldsOrTheAnswerIsNo) {
+  const std::string data = Data({{"x", Noise({64, 3, 8, 8}, 9)}});
+  QuantizeOptions options = With(data);
+  options.budget = ParseBudget("snr=45");
+  const QuantizedModel made = QuantizeModel(ConvNet(), options);
+  EXPECT_TRUE(made.report.holds);
+  EXPECT_GE(made.report.proof.snr, 45);
+  EXPECT_LT(made.report.bytes_after, made.report.bytes_before);
+  options.budget = ParseBudget("max-rel=0");
+  options.conventions.weights_only = false;
+  options.keep = {"Conv_c1"};
+  EXPECT_TRUE(QuantizeModel(ConvNet(), options).report.holds);  // everything is float again
+  options.budget = ParseBudget("top1=0.5%");
+  EXPECT_THROW(QuantizeModel(ConvNet(), options), Error);  // there are no labels
+}
+
+TEST_F(Quantize, RangesDifferByMethod) {
+  Tensor x = Noise({64, 16}, 9);
+  x.MutableData<float>()[5] = 60;  // one number far out
+  const Model model =
+      MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("n"), 16})}, {MakeNode("MatMul", {"x", "w"}, {"y"})},
+                {MakeInfo("y", DType::kFloat, {Dim::Named("n"), 4})}, {MakeStored("w", Noise({16, 4}, 1))}, 17);
+  QuantizeOptions options = With(Data({{"x", x}}), QuantizeForm::kStatic);
+  options.percentile = 99.5;
+  std::map<RangeMethod, double> high;
+  for (RangeMethod method :
+       {RangeMethod::kMinMax, RangeMethod::kPercentile, RangeMethod::kEntropy, RangeMethod::kMse}) {
+    options.ranges = method;
+    high[method] = QuantizeModel(model, options).report.layers.at(0).coded_high;
+  }
+  EXPECT_NEAR(high[RangeMethod::kMinMax], 60, 1);
+  EXPECT_LT(high[RangeMethod::kPercentile], 10);
+  EXPECT_LT(high[RangeMethod::kEntropy], 59);
+  EXPECT_LE(high[RangeMethod::kMse], 60.5);
+}
+
+TEST_F(Quantize, ConstantChannelsAndZeroWeights) {
+  Model model = ConvNet();
+  for (StoredTensor& tensor : model.graph.initializers)
+    if (tensor.name == "w2" || tensor.name == "b1")
+      tensor = MakeStored(tensor.name, Tensor::Zeros(DType::kFloat, tensor.Get().shape()));
+  Tensor x = Tensor::Zeros(DType::kFloat, {16, 3, 8, 8});
+  for (int64_t i = 0; i < x.size(); ++i) x.MutableData<float>()[i] = i / 64 % 3 == 0 ? 1.0f : 0.0f;
+  const QuantizedModel made = QuantizeModel(model, With(Data({{"x", x}})));
+  ExpectValid(made.model);
+  EXPECT_TRUE(made.report.proof.finite);
+  const QuantizedModel nothing = QuantizeModel(model, With(Data({{"x", Tensor::Zeros(DType::kFloat, {8, 3, 8, 8})}})));
+  EXPECT_TRUE(nothing.report.proof.finite);
+}
+
+TEST_F(Quantize, SharedWeightsAreWrittenOnce) {
+  Model model = ConvNet();
+  for (Node& node : model.graph.nodes)
+    if (node.outputs[0] == "c3") node.inputs[1] = "w2";
+  const QuantizedModel made = QuantizeModel(model, With(Data({{"x", Noise({32, 3, 8, 8}, 9)}}), QuantizeForm::kStatic));
+  ExpectValid(made.model);
+  int64_t codes = 0;
+  for (const StoredTensor& tensor : made.model.graph.initializers)
+    codes += tensor.dtype == DType::kInt8 && tensor.Get().rank() == 4;
+  EXPECT_EQ(codes, 2);
+}
+
+TEST_F(Quantize, SamplesOfDifferentShapes) {
+  const Model model = MakeModel(
+      {MakeInfo("x", DType::kFloat, {Dim::Named("n"), Dim::Named("t"), 16})}, {MakeNode("MatMul", {"x", "w"}, {"y"})},
+      {MakeInfo("y", DType::kFloat, {Dim::Named("n"), Dim::Named("t"), 4})}, {MakeStored("w", Noise({16, 4}, 1))}, 17);
+  QuantizeOptions options = With(Data({{"x", Noise({4, 5, 16}, 1)}}, "a.npz"));
+  options.data.push_back(Data({{"x", Noise({7, 3, 16}, 2)}}, "b.npz"));
+  EXPECT_EQ(QuantizeModel(model, options).report.samples + QuantizeModel(model, options).report.proof_samples, 11);
+  options.data = {folder_.string()};
+  EXPECT_GT(QuantizeModel(model, options).report.proof.snr, 30);
+}
+
+TEST_F(Quantize, BodiesAreLeftAloneAndNamed) {
+  auto branch = [](const char* weight) {
+    auto body = std::make_shared<Graph>();
+    body->name = weight;
+    body->nodes = {MakeNode("MatMul", {"x", weight}, {std::string("y_") + weight})};
+    body->outputs = {MakeInfo(std::string("y_") + weight)};
+    return body;
+  };
+  const Model model = MakeModel(
+      {MakeInfo("x", DType::kFloat, {Dim::Named("n"), 16}), MakeInfo("c", DType::kBool, {})},
+      {MakeNode("If", {"c"}, {"h"}, {Attribute("then_branch", branch("w")), Attribute("else_branch", branch("v"))}),
+       MakeNode("MatMul", {"h", "w"}, {"y"})},
+      {MakeInfo("y", DType::kFloat, {Dim::Named("n"), 16})},
+      {MakeStored("w", Noise({16, 16}, 1)), MakeStored("v", Noise({16, 16}, 2))}, 17);
+  const QuantizedModel made = QuantizeModel(model, With("", QuantizeForm::kDynamic));
+  ExpectValid(made.model);
+  EXPECT_THAT(made.report.notes, Contains(HasSubstr("2 layers in bodies")));
+  EXPECT_EQ(Count(made.model, "MatMulInteger"), 1);
+}
+
+std::string MessageOf(const Model& model, const QuantizeOptions& options) {
+  try {
+    QuantizeModel(model, options);
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return {};
+}
+
+TEST_F(Quantize, BadInputIsNamed) {
+  Tensor bad = Noise({8, 3, 8, 8}, 9);
+  bad.MutableData<float>()[700] = NAN;
+  EXPECT_THAT(MessageOf(ConvNet(), With(Data({{"x", bad}}))), HasSubstr("input 'x' has NaN"));
+  EXPECT_THAT(MessageOf(ConvNet(), With(Data({{"z", bad}}))), HasSubstr("no array for input 'x'; it has: z"));
+  EXPECT_THAT(MessageOf(ConvNet(), With(Data({{"x", Noise({8, 4, 8, 8}, 9)}}))), HasSubstr("does not fit"));
+  EXPECT_THAT(MessageOf(ConvNet(), With("", QuantizeForm::kStatic)), HasSubstr("give --data"));
+  EXPECT_THAT(MessageOf(ConvNet(), With((folder_ / "nowhere.npz").string())), HasSubstr("nowhere.npz"));
+  Model infinite = ConvNet();
+  infinite.graph.initializers[0] = MakeStored("w1", Noise({8, 3, 3, 3}, 1, INFINITY));
+  EXPECT_THAT(MessageOf(infinite, With("", QuantizeForm::kDynamic)), HasSubstr("NaN or an infinity"));
+  const std::string data = Data({{"x", Noise({16, 3, 8, 8}, 9)}}, "good.npz");
+  const QuantizedModel once = QuantizeModel(ConvNet(), With(data, QuantizeForm::kStatic));
+  EXPECT_THAT(MessageOf(once.model, With(data)), HasSubstr("quantised already"));
+  QuantizeOptions odd = With(data, QuantizeForm::kWeights);
+  odd.block = 24;
+  EXPECT_THAT(MessageOf(ConvNet(), odd), HasSubstr("power of two"));
+}
+
+TEST_F(Quantize, BudgetsAreParsed) {
+  EXPECT_EQ(ToText(ParseBudget("top1=0.5%")), "top1=0.5%");
+  EXPECT_EQ(ParseBudget("max-rel=1%").limit, 0.01);
+  for (const char* wrong : {"", "top1", "cosine=2", "snr=x", "best=1", "cosine=", "max-rel=-1", "snr=nan"})
+    EXPECT_THROW(ParseBudget(wrong), Error) << wrong;
+}
+
+TEST_F(Quantize, ReportSaysWhatWasDone) {
+  const QuantizedModel made = QuantizeModel(ConvNet(), With(Data({{"x", Noise({32, 3, 8, 8}, 9)}})));
+  const std::string text = ToText(made.report), page = ToHtml(made.report);
+  EXPECT_THAT(text, HasSubstr("signal to noise"));
+  EXPECT_THAT(page, HasSubstr("<svg"));
+  EXPECT_THAT(page, HasSubstr("Conv_c1"));
+  const Json json = Json::Parse(ToJson(made.report).Dump());
+  EXPECT_EQ(json.At("layers").AsArray().size(), 4u);
+  EXPECT_GT(json.At("proof").At("snr_db").AsDouble(), 20);
+}
+
+}  // namespace
+}  // namespace ferry

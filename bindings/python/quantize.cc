@@ -10,6 +10,8 @@
 namespace ferry::python {
 namespace {
 
+using namespace quantize;
+
 template <class Enum, size_t kCount>
 Enum Word(const py::dict& options, const char* key, const char* const (&words)[kCount], Enum otherwise) {
   if (!options.contains(key)) return otherwise;

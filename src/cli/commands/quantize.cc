@@ -11,6 +11,8 @@
 namespace ferry::cli {
 namespace {
 
+using namespace quantize;
+
 constexpr Position kPositions[] = {kModelPosition};
 
 constexpr Option kOptions[] = {

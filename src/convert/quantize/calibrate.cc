@@ -1,16 +1,19 @@
 #include "convert/quantize/calibrate.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "kernels/gemm.h"
 #include "ops/infer_graph.h"
 
-namespace ferry {
+namespace ferry::quantize {
 namespace {
 
 // The engine keeps images with channels last under this name (passes/channels_last.cc).
 constexpr std::string_view kLast = "_last";
+
+constexpr double kRowsForEach = 4;
 
 class Pass {
  public:
@@ -41,8 +44,12 @@ class Pass {
   }
 
   Calibration Take() {
-    for (auto& [name, sums] : made_.products)
-      for (double& sum : sums) sum /= std::max(1.0, rows_[name]);
+    for (auto& [name, sums] : made_.products) {
+      // Of fewer rows than a few for each channel it cannot be told how channels go together.
+      const double channels = std::sqrt(static_cast<double>(sums.size()));
+      if (rows_[name] < kRowsForEach * channels) sums.clear();
+      for (double& sum : sums) sum /= rows_[name];
+    }
     return std::move(made_);
   }
 
@@ -128,4 +135,4 @@ double WorkOf(const Graph& graph, std::vector<Layer>& layers, const std::vector<
   return work;
 }
 
-}  // namespace ferry
+}  // namespace ferry::quantize

@@ -9,7 +9,7 @@
 #include "convert/quantize/samples.h"
 #include "convert/quantize/scheme.h"
 
-namespace ferry {
+namespace ferry::quantize {
 
 using Observations = std::map<std::string, Observation>;
 
@@ -33,4 +33,4 @@ Calibration Calibrate(const CalibrationRequest& request, const Samples& samples,
 // Multiply-adds of these layers on inputs of these shapes.
 double WorkOf(const Graph& graph, std::vector<Layer>& layers, const std::vector<NamedValue>& inputs);
 
-}  // namespace ferry
+}  // namespace ferry::quantize

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace ferry {
+namespace ferry::quantize {
 namespace {
 
 constexpr float kSmallestScale = 1e-30f;
@@ -243,4 +243,4 @@ double SnrOf(std::span<const float> matrix, const CodedMatrix& coded, std::span<
   return noise > 0 && signal > 0 ? 10 * std::log10(signal / noise) : 200;
 }
 
-}  // namespace ferry
+}  // namespace ferry::quantize

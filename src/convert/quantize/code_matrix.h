@@ -8,7 +8,7 @@
 #include "base/thread_pool.h"
 #include "convert/quantize/scheme.h"
 
-namespace ferry {
+namespace ferry::quantize {
 
 struct CodingRequest {
   int bits = 8;
@@ -26,4 +26,4 @@ CodedMatrix CodeMatrix(std::span<const float> matrix, int64_t rows, int64_t dept
 // Signal to noise in dB, columns weighed by their importance where it is given.
 double SnrOf(std::span<const float> matrix, const CodedMatrix& coded, std::span<const float> importance = {});
 
-}  // namespace ferry
+}  // namespace ferry::quantize

@@ -7,7 +7,7 @@
 #include "graph/standard.h"
 #include "tensor/alignment.h"
 
-namespace ferry {
+namespace ferry::quantize {
 namespace {
 
 class Equalizer {
@@ -167,4 +167,4 @@ bool EqualizeLayers(Model& base, const std::vector<Layer>& layers, const Observa
   return Equalizer(base, layers, seen).Equalize();
 }
 
-}  // namespace ferry
+}  // namespace ferry::quantize

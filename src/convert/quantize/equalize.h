@@ -4,7 +4,7 @@
 #include "convert/quantize/calibrate.h"
 #include "convert/quantize/scheme.h"
 
-namespace ferry {
+namespace ferry::quantize {
 
 // SmoothQuant: what a LayerNormalization makes too large in some channels goes into the weights of the products behind
 // it. False when there is no such place.
@@ -13,4 +13,4 @@ bool SmoothActivations(Model& base, const std::vector<Layer>& layers, const Obse
 // Channels between two convolutions, with nothing but a Relu between them, brought to like sizes.
 bool EqualizeLayers(Model& base, const std::vector<Layer>& layers, const Observations& seen);
 
-}  // namespace ferry
+}  // namespace ferry::quantize

@@ -13,7 +13,7 @@
 #include "ops/infer_graph.h"
 #include "ops/support/cast_tensor.h"
 
-namespace ferry {
+namespace ferry::quantize {
 namespace {
 
 constexpr float kLargest = 65504;
@@ -216,4 +216,4 @@ HalfModel WriteHalf(const Model& base, const HalfOptions& options, int64_t opset
   return Halver(base, options).Write(opset);
 }
 
-}  // namespace ferry
+}  // namespace ferry::quantize

@@ -6,7 +6,7 @@
 
 #include "graph/model.h"
 
-namespace ferry {
+namespace ferry::quantize {
 
 struct HalfOptions {
   DType type = DType::kFloat16;     // or kBFloat16
@@ -23,4 +23,4 @@ struct HalfModel {
 // `base` is of the newest opset.
 HalfModel WriteHalf(const Model& base, const HalfOptions& options, int64_t opset);
 
-}  // namespace ferry
+}  // namespace ferry::quantize

@@ -6,7 +6,7 @@
 #include "graph/standard.h"
 #include "ops/traits.h"
 
-namespace ferry {
+namespace ferry::quantize {
 namespace {
 
 constexpr int64_t kSmallestTable = 4096;  // elements of a table worth coding
@@ -325,4 +325,4 @@ Tensor ToCodes(const Layer& layer, const CodedMatrix& matrix, const Shape& shape
   return Tensor::Pack(type, type == DType::kInt4 ? codes.ViewedAs(DType::kInt8) : codes);
 }
 
-}  // namespace ferry
+}  // namespace ferry::quantize

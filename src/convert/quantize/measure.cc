@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "ops/support/cast_tensor.h"
 
-namespace ferry {
+namespace ferry::quantize {
 namespace {
 
 constexpr size_t kMostKept = size_t{64} << 20;  // bytes of answers
@@ -177,4 +177,4 @@ std::pair<double, double> TimeInTurns(const Session& a, const Session& b, const 
   return {best_a, best_b};
 }
 
-}  // namespace ferry
+}  // namespace ferry::quantize

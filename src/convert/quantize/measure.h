@@ -10,7 +10,7 @@
 #include "convert/quantize/samples.h"
 #include "engine/session.h"
 
-namespace ferry {
+namespace ferry::quantize {
 
 struct Faithfulness {
   double snr = 0;  // dB of the mean-free answers against the float model's, of the output that is worst
@@ -45,4 +45,4 @@ class Judge {
 // Milliseconds of one run of each, the fastest of some that are taken in turns.
 std::pair<double, double> TimeInTurns(const Session& a, const Session& b, const std::vector<NamedValue>& inputs);
 
-}  // namespace ferry
+}  // namespace ferry::quantize

@@ -4,7 +4,7 @@
 
 #include "passes/match.h"
 
-namespace ferry {
+namespace ferry::quantize {
 namespace {
 
 class Folding {
@@ -80,4 +80,4 @@ Model ToQOperators(const Model& model) {
   return made;
 }
 
-}  // namespace ferry
+}  // namespace ferry::quantize

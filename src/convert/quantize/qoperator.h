@@ -3,9 +3,9 @@
 
 #include "graph/model.h"
 
-namespace ferry {
+namespace ferry::quantize {
 
 // What has no such operator stays as it is.
 Model ToQOperators(const Model& model);
 
-}  // namespace ferry
+}  // namespace ferry::quantize

@@ -12,7 +12,7 @@
 #include "graph/standard.h"
 #include "onnx/writer.h"
 
-namespace ferry {
+namespace ferry::quantize {
 namespace {
 
 constexpr double kManyProducts = 1e9;  // of one run: beyond it trials are few
@@ -27,13 +27,13 @@ size_t FileBytes(const Model& model) {
 }
 
 void RequireFloat(const Graph& graph, const std::vector<Layer>& layers) {
-  if (!layers.empty()) return;
   for (const Node& node : graph.nodes)
     if (IsStandard(node, {"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "MatMulInteger",
                           "ConvInteger", "DynamicQuantizeLinear"}) ||
         node.op_type == "MatMulNBits")
       Fail(ErrorCode::kInvalidArgument, "the model is quantised already (", Describe(node),
            "); give the float model that it was made of");
+  if (!layers.empty()) return;
   Fail(ErrorCode::kInvalidArgument,
        "there is nothing to quantise: no Conv, MatMul, Gemm, LSTM, GRU, RNN or Gather has a constant float32 weight");
 }
@@ -48,7 +48,7 @@ class Job {
     auto base = std::make_shared<Model>(MakeBase(original_));
     workshop_ = std::make_unique<Workshop>(*base, opset_, options_);
     const bool is_half = options_.form == QuantizeForm::kFloat16 || options_.form == QuantizeForm::kBFloat16;
-    if (!is_half) RequireFloat(base->graph, workshop_->layers());
+    if (!is_half) RequireFloat(original_.graph, workshop_->layers());
     Describe();
     OpenData();
     if (is_half)
@@ -150,7 +150,7 @@ class Job {
       for (const Node& node : workshop_->base().graph.nodes)
         for (const std::string& output : node.outputs)
           if (!output.empty() && IsFloatValue(output)) request.channels[output] = -2;
-      for (const auto& [name, seen] : ferry::Calibrate(request, *samples_, calibration_).seen)
+      for (const auto& [name, seen] : quantize::Calibrate(request, *samples_, calibration_).seen)
         if (std::max(-seen.low(), seen.high()) > 0.5f * 65504 || seen.not_finite() > 0) half.too_large.insert(name);
     }
     HalfModel written = WriteHalf(workshop_->base(), half, opset_);
@@ -345,4 +345,4 @@ QuantizedModel QuantizeModel(const Model& model, const QuantizeOptions& options)
   return Job(model, options).Run();
 }
 
-}  // namespace ferry
+}  // namespace ferry::quantize

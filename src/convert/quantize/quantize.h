@@ -12,7 +12,7 @@
 #include "convert/quantize/scheme.h"
 #include "graph/model.h"
 
-namespace ferry {
+namespace ferry::quantize {
 
 enum class QuantizeForm : uint8_t {
   kInt8,     // static or dynamic, layer by layer, as the data prefers
@@ -94,4 +94,4 @@ std::string ToText(const QuantizeReport& report);
 Json ToJson(const QuantizeReport& report);
 std::string ToHtml(const QuantizeReport& report);
 
-}  // namespace ferry
+}  // namespace ferry::quantize

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace ferry {
+namespace ferry::quantize {
 namespace {
 
 constexpr float kSmallestScale = 1e-30f;  // below it codes are no numbers any more
@@ -274,4 +274,4 @@ Coding Observation::Choose(RangeMethod method, double percentile, const Conventi
   return MakeCoding(range.first, range.second, conventions);
 }
 
-}  // namespace ferry
+}  // namespace ferry::quantize

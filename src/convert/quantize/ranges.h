@@ -6,7 +6,7 @@
 
 #include "convert/quantize/scheme.h"
 
-namespace ferry {
+namespace ferry::quantize {
 
 // Filled by one pass in memory that does not depend on the number of samples.
 class Observation {
@@ -54,4 +54,4 @@ class Observation {
 // Eight bits from low to high, zero exact.
 Coding MakeCoding(float low, float high, const Conventions& conventions);
 
-}  // namespace ferry
+}  // namespace ferry::quantize

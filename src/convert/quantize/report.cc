@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "convert/quantize/quantize.h"
 
-namespace ferry {
+namespace ferry::quantize {
 namespace {
 
 std::string Digits(double value, int digits = 3) {
@@ -242,4 +242,4 @@ std::string ToHtml(const QuantizeReport& report) {
   return page + "</table></html>\n";
 }
 
-}  // namespace ferry
+}  // namespace ferry::quantize

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "ops/support/cast_tensor.h"
 
-namespace ferry {
+namespace ferry::quantize {
 namespace {
 
 bool EndsWith(std::string_view text, std::string_view end) {
@@ -154,4 +154,4 @@ std::vector<int64_t> Samples::Labels(size_t sample) const {
   return ToInt64Vector(labels->Rows(place.begin, place.count));
 }
 
-}  // namespace ferry
+}  // namespace ferry::quantize

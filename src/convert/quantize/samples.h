@@ -7,7 +7,7 @@
 #include "engine/session.h"
 #include "tensor/npz.h"
 
-namespace ferry {
+namespace ferry::quantize {
 
 class Samples {
  public:
@@ -38,4 +38,4 @@ class Samples {
   mutable NamedTensors arrays_;
 };
 
-}  // namespace ferry
+}  // namespace ferry::quantize

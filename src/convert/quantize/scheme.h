@@ -9,7 +9,7 @@
 
 #include "graph/model.h"
 
-namespace ferry {
+namespace ferry::quantize {
 
 // How a layer keeps its weights and computes, from the costliest to the cheapest.
 enum class Way : uint8_t { kFloat, kHalfWeights, kWeights, kDynamic, kStatic };
@@ -116,4 +116,4 @@ std::vector<float> ToMatrix(const Layer& layer, const Tensor& weight);
 // Codes in the order of the weight, less the middle where they are signed.
 Tensor ToCodes(const Layer& layer, const CodedMatrix& matrix, const Shape& shape, DType type);
 
-}  // namespace ferry
+}  // namespace ferry::quantize

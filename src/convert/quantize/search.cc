@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace ferry {
+namespace ferry::quantize {
 namespace {
 
 class Search {
@@ -97,4 +97,4 @@ Trial SearchRungs(Workshop& workshop, const Judge& judge, RangeMethod ranges, co
   return found;
 }
 
-}  // namespace ferry
+}  // namespace ferry::quantize

@@ -14,7 +14,7 @@
 #include "ops/evaluate.h"
 #include "tensor/alignment.h"
 
-namespace ferry {
+namespace ferry::quantize {
 namespace {
 
 // A range chosen for each run gains less than this: one chosen beforehand costs nothing while running.
@@ -112,7 +112,7 @@ void Workshop::Calibrate(const Samples& samples, const std::vector<size_t>& chos
     if (with_products && layer.kind == LayerKind::kProduct && !is_deep) request.products.insert(layer.input);
   }
   coded_.clear();
-  calibration_ = ferry::Calibrate(request, samples, chosen);
+  calibration_ = quantize::Calibrate(request, samples, chosen);
 }
 
 Rung Workshop::FirstRung(const Layer& layer, std::string& why) const {
@@ -301,4 +301,4 @@ Trial Workshop::Try(const std::vector<Rung>& rungs, RangeMethod ranges, const Ju
   return trial;
 }
 
-}  // namespace ferry
+}  // namespace ferry::quantize

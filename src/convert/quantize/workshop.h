@@ -10,7 +10,7 @@
 #include "convert/quantize/measure.h"
 #include "convert/quantize/quantize.h"
 
-namespace ferry {
+namespace ferry::quantize {
 
 // How one layer is to be coded: a rung of the ladder from the cheapest to float.
 struct Rung {
@@ -73,4 +73,4 @@ class Workshop {
   std::map<std::pair<size_t, std::pair<int, int64_t>>, LayerScheme> coded_;  // by layer, bits and block
 };
 
-}  // namespace ferry
+}  // namespace ferry::quantize

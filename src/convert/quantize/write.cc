@@ -11,7 +11,7 @@
 #include "onnx/schema.h"
 #include "ops/support/cast_tensor.h"
 
-namespace ferry {
+namespace ferry::quantize {
 namespace {
 
 constexpr char kMicrosoft[] = "com.microsoft";
@@ -363,4 +363,4 @@ class Writer {
 
 Model WriteScheme(const Model& base, const Scheme& scheme, int64_t opset) { return Writer(base, scheme).Write(opset); }
 
-}  // namespace ferry
+}  // namespace ferry::quantize

@@ -1,0 +1,111 @@
+"""ferry.quantize, and onnxruntime.quantization's everyday names."""
+
+import tempfile
+
+from support import *
+from ferry import quantization as Q
+
+
+def small_net():
+    rng = np.random.default_rng(3)
+    weights = [("w", rng.normal(size=(16, 3, 3, 3)) * 0.3), ("b", rng.normal(size=16) * 0.1),
+               ("v", rng.normal(size=(5, 16)))]
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], name="conv", pads=[1, 1, 1, 1]),
+             helper.make_node("Relu", ["c"], ["r"]),
+             helper.make_node("Conv", ["r", "u"], ["d"], name="second", pads=[1, 1, 1, 1]),
+             helper.make_node("GlobalAveragePool", ["d"], ["p"]), helper.make_node("Flatten", ["p"], ["f"]),
+             helper.make_node("Gemm", ["f", "v"], ["y"], name="head", transB=1)]
+    weights.append(("u", rng.normal(size=(16, 16, 3, 3)) * 0.1))
+    return model_of(nodes, [info("x", TensorProto.FLOAT, ["n", 3, 8, 8])], [info("y", TensorProto.FLOAT, ["n", 5])],
+                    initializers=[onnx.numpy_helper.from_array(np.asarray(w, np.float32), name) for name, w in weights])
+
+
+class Reader(Q.CalibrationDataReader):
+    def __init__(self, count=24):
+        rng = np.random.default_rng(1)
+        self.left = iter([{"x": rng.normal(size=(1, 3, 8, 8)).astype(np.float32)} for _ in range(count)])
+
+    def get_next(self):
+        return next(self.left, None)
+
+
+class Quantize(Case):
+    def setUp(self):
+        super().setUp()
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.out = os.path.join(self.folder, "out.onnx")
+        self.model = small_net()
+        self.x = np.random.default_rng(2).normal(size=(32, 3, 8, 8)).astype(np.float32)
+
+    def operators(self, path=None):
+        return [node.op_type for node in onnx.load(path or self.out).graph.node]
+
+    def snr(self, path):
+        a = ferry.InferenceSession(self.model).run(None, {"x": self.x})[0]
+        b = ferry.InferenceSession(path).run(None, {"x": self.x})[0]
+        return 10 * np.log10((a ** 2).sum() / ((a - b) ** 2).sum())
+
+    def test_quantize(self):
+        made = ferry.quantize(self.model, self.out, data={"x": self.x})
+        self.assertTrue(made)
+        self.assertGreater(made.snr_db, 25)
+        self.assertEqual(len(made.report["layers"]), 3)
+        self.assertIn("signal to noise", repr(made))
+        self.assertIn("<svg", made.html)
+        self.assertIn("<", made._repr_html_())
+        self.assertTrue(ferry.check(self.out))
+        self.assertIn("QuantizeLinear", self.operators())
+
+    def test_data_comes_in_many_ways(self):
+        path = os.path.join(self.folder, "data.npz")
+        np.savez(path, x=self.x)
+        results = [ferry.quantize(self.model, data=data).model for data in (path, [path], {"x": self.x})]
+        self.assertEqual(len({len(model) for model in results}), 1)
+        rows = ({"x": self.x[i:i + 1]} for i in range(8))
+        self.assertEqual(ferry.quantize(self.model, data=rows).report["calibration_rows"], 6)
+
+    def test_budget(self):
+        made = ferry.quantize(self.model, data={"x": self.x}, budget="snr=50")
+        self.assertTrue(made)
+        self.assertGreaterEqual(made.snr_db, 50)
+        labels = ferry.InferenceSession(self.model).run(None, {"x": self.x})[0].argmax(-1)
+        self.assertTrue(ferry.quantize(self.model, data={"x": self.x, "labels": labels}, budget="top1=20%"))
+        with self.assertRaisesRegex(ferry.InvalidArgument, "no budget"):
+            ferry.quantize(self.model, data={"x": self.x}, budget="nonsense=1")
+
+    def test_static(self):
+        for form, expected in ((Q.QuantFormat.QDQ, "DequantizeLinear"), (Q.QuantFormat.QOperator, "QLinearConv")):
+            self.assertIsNone(Q.quantize_static(self.model, self.out, Reader(), quant_format=form, per_channel=True,
+                                                activation_type=Q.QuantType.QUInt8,
+                                                calibrate_method=Q.CalibrationMethod.Percentile))
+            self.assertIn(expected, self.operators())
+            self.assertGreater(self.snr(self.out), 20)
+        Q.quantize_static(self.model, self.out, Reader(), nodes_to_exclude=["conv"], op_types_to_quantize=["Conv"],
+                          extra_options={"ActivationSymmetric": True})
+        kinds = {tensor.data_type for tensor in onnx.load(self.out).graph.initializer}
+        self.assertIn(TensorProto.INT8, kinds)
+        with self.assertRaisesRegex(ferry.InvalidArgument, "QInt16"):
+            Q.quantize_static(self.model, self.out, Reader(), activation_type=Q.QuantType.QInt16)
+
+    def test_dynamic(self):
+        Q.quantize_dynamic(self.model, self.out)
+        self.assertIn("MatMulInteger", self.operators())
+        self.assertGreater(self.snr(self.out), 25)
+
+    def test_pre_process(self):
+        Q.quant_pre_process(self.model, self.out)
+        self.assertGreater(self.snr(self.out), 100)
+        with self.assertRaises(ferry.InvalidArgument):
+            Q.quant_pre_process(self.model)
+
+    def test_errors(self):
+        with self.assertRaisesRegex(ferry.InvalidArgument, "has NaN"):
+            ferry.quantize(self.model, data={"x": np.full_like(self.x, np.nan)})
+        with self.assertRaisesRegex(ferry.InvalidArgument, "one of int8"):
+            ferry.quantize(self.model, form="int3")
+        with self.assertRaisesRegex(ferry.InvalidArgument, "quantised already"):
+            ferry.quantize(ferry.quantize(self.model, data={"x": self.x}, form="static").model, data={"x": self.x})
+
+
+if __name__ == "__main__":
+    unittest.main()

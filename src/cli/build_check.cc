@@ -1,0 +1,123 @@
+#include "cli/build_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/atomic_file.h"
+#include "base/directory.h"
+#include "base/mapped_file.h"
+#include "base/run_program.h"
+
+namespace ferry::cli {
+namespace {
+
+void WriteFile(const std::string& path, std::string_view text) {
+  AtomicFile file(path);
+  file.Write(text);
+  file.CommitUnsynced();
+}
+
+// A program that reads the inputs from one file, runs the network and writes the outputs to another; with a third word
+// it goes on for so many seconds and prints the median time of a run in microseconds.
+std::string MainText(const CBuild& built) {
+  std::string buffers, reads, writes, call;
+  auto add = [&](const CArgument& argument, const char* verb, std::string& lines, size_t number) {
+    const size_t bytes = StorageBytes(argument.type, argument.shape.ElementCount());
+    buffers += Cat("static uint64_t b", number, "[", bytes / 8 + 2, "];\n");
+    if (bytes > 0) lines += Cat("  if (", verb, "(b", number, ", 1, ", bytes, ", f) != ", bytes, ") return 2;\n");
+    call += Cat(call.empty() ? "" : ", ", "(void *)b", number);
+  };
+  size_t number = 0;
+  for (const CArgument& argument : built.inputs) add(argument, "fread", reads, number++);
+  for (const CArgument& argument : built.outputs) add(argument, "fwrite", writes, number++);
+  const std::string run = Cat(built.name, "_run(", call, ")");
+  return Cat("#define _POSIX_C_SOURCE 199309L\n#include <stdio.h>\n#include <stdlib.h>\n#include <time.h>\n#include \"",
+             built.name, ".h\"\n", buffers,
+             "static double t[10001];\n"
+             "static double now(void) { struct timespec s; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &s); return "
+             "(double)s.tv_sec * 1e6 + (double)s.tv_nsec * 1e-3; }\n"
+             "static int order(const void *a, const void *b) { const double x = *(const double *)a, y = *(const double "
+             "*)b; return (x > y) - (x < y); }\n"
+             "int main(int count, char **word) {\n  FILE *f;\n  if (count < 3) return 2;\n  f = fopen(word[1], "
+             "\"rb\");\n  if (!f) return 2;\n",
+             reads, "  fclose(f);\n  ", run, ";\n  f = fopen(word[2], \"wb\");\n  if (!f) return 2;\n", writes,
+             "  if (fclose(f) != 0) return 2;\n  if (count > 3) {\n    const double end = now() + atof(word[3]) * "
+             "1e6;\n    int k = 0, batch = 1;\n"
+             "    for (;;) { const double s = now(); for (int i = 0; i < batch; i++) ",
+             run,
+             "; if (now() - s > 50 || batch > 1000000) break; batch *= 2; }\n"
+             "    do { const double s = now(); for (int i = 0; i < batch; i++) ",
+             run,
+             "; t[k++] = (now() - s) / batch; } while ((now() < end || k < 3) && k < 10000);\n"
+             "    qsort(t, (size_t)k, sizeof t[0], order);\n    printf(\"%.4f\\n\", t[k / 2]);\n  }\n  return 0;\n}\n");
+}
+
+std::string ReadText(const std::string& path) {
+  if (!IsFile(path)) return {};
+  return std::string(MappedFile::Open(path)->text());
+}
+
+}  // namespace
+
+CompiledRun CompileAndRun(const CBuild& built, const std::string& folder, const std::vector<Tensor>& inputs,
+                          double seconds, const std::vector<std::string>& flags) {
+  const TemporaryFolder work;
+  const std::string main = JoinPath(work.path(), "main.c"), program = JoinPath(work.path(), "program"),
+                    log = JoinPath(work.path(), "log"), in = JoinPath(work.path(), "in"),
+                    out = JoinPath(work.path(), "out");
+  WriteFile(main, MainText(built));
+  std::string bytes;
+  for (const Tensor& input : inputs) bytes.append(reinterpret_cast<const char*>(input.raw()), input.bytes());
+  WriteFile(in, bytes);
+  const char* chosen = std::getenv("CC");
+  std::vector<std::string> words = {chosen && *chosen ? chosen : "cc"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  for (const std::string& word : {Cat("-I", folder), main, JoinPath(folder, Cat(built.name, ".c")), std::string("-o"),
+                                  program, std::string("-lm")})
+    words.push_back(word);
+  if (!built.weights.empty())
+    words.push_back(Cat(
+        "-D",
+        [&] {
+          std::string upper = built.name;
+          for (char& ch : upper) ch = static_cast<char>(std::toupper(static_cast<unsigned char>(ch)));
+          return upper;
+        }(),
+        "_BIN=\"", JoinPath(folder, Cat(built.name, ".bin")), "\""));
+  CompiledRun made;
+  if (RunProgram(words, log) != 0) {
+    made.compiler_log = ReadText(log);
+    if (made.compiler_log.empty()) made.compiler_log = "the compiler gave no reason";
+    return made;
+  }
+  words = {program, in, out};
+  if (seconds > 0) words.push_back(Cat(seconds));
+  const int status = RunProgram(words, log);
+  if (status != 0) Fail(ErrorCode::kInternal, "the compiled program ended with status ", status);
+  if (seconds > 0) made.median_us = std::atof(ReadText(log).c_str());
+  const std::string results = ReadText(out);
+  size_t at = 0;
+  for (const CArgument& output : built.outputs) {
+    Tensor tensor(output.type, output.shape);
+    Require(at + tensor.bytes() <= results.size(), "the compiled program wrote too little");
+    std::memcpy(tensor.mutable_raw(), results.data() + at, tensor.bytes());
+    at += tensor.bytes();
+    made.outputs.push_back(std::move(tensor));
+  }
+  return made;
+}
+
+Difference CompareOutput(const Tensor& actual, const Tensor& expected) {
+  Tolerance tolerance{.rtol = 1e-3, .atol = 1e-7};
+  if (expected.dtype() == DType::kInt8 || expected.dtype() == DType::kUInt8) tolerance.integers = 1;
+  if (expected.dtype() == DType::kFloat)
+    for (int64_t i = 0; i < expected.size(); ++i)
+      if (const float size = std::fabs(expected.Data<float>()[i]); std::isfinite(size))
+        tolerance.atol = std::max(tolerance.atol, 2e-6 * static_cast<double>(size));
+  if (IsSmallFloat(expected.dtype())) tolerance.rtol = 1e-2, tolerance.atol = 1e-3;
+  return Compare(actual, expected, tolerance);
+}
+
+}  // namespace ferry::cli

@@ -1,0 +1,305 @@
+// Products and convolutions of floats by tiles: weights in panels of eight columns, sums in registers.
+#include "convert/c/fast_float.h"
+
+#include <algorithm>
+
+#include "convert/c/convolutions.h"
+#include "convert/c/kernels.h"
+#include "ops/support/fused.h"
+
+namespace ferry::c {
+namespace {
+
+constexpr int64_t kPanel = 8;
+
+// [K, N] in panels of eight columns, each K rows long; missing columns are 0.
+Tensor PackPanels(const float* matrix, int64_t depth, int64_t columns, int64_t depth_stride, int64_t column_stride) {
+  const int64_t panels = (columns + kPanel - 1) / kPanel;
+  Tensor packed(DType::kFloat, Shape{panels, depth, kPanel});
+  float* out = packed.MutableData<float>();
+  for (int64_t p = 0; p < panels; ++p)
+    for (int64_t k = 0; k < depth; ++k)
+      for (int64_t j = 0; j < kPanel; ++j) {
+        const int64_t n = p * kPanel + j;
+        *out++ = n < columns ? matrix[k * depth_stride + n * column_stride] : 0.0f;
+      }
+  return packed;
+}
+
+struct Limits {
+  std::string low, high;
+  bool is_all;  // the activation is nothing but these limits
+};
+
+Limits LimitsOf(const Activation& activation) {
+  auto text = [](float number) { return Literal(number, DType::kFloat); };
+  if (activation.kind == ActivationKind::kRelu) return {"0.0f", "INFINITY", true};
+  if (activation.kind == ActivationKind::kClip) return {text(activation.alpha), text(activation.beta), true};
+  return {"(-INFINITY)", "INFINITY", activation.kind == ActivationKind::kNone};
+}
+
+void WriteActivationPass(StepWriter& w, const Activation& activation, int64_t count) {
+  w.For("i", count);
+  w.Line("const float v = ", w.out[0].c, "[i];");
+  w.Line(w.out[0].c, "[i] = ", ActivationText(w, activation, "v"), ";");
+  w.Close();
+}
+
+}  // namespace
+
+void WriteDense(StepWriter& w, const DenseStep& step) {
+  w.Use("dense");
+  const Limits limits = LimitsOf(step.activation);
+  const bool late = !limits.is_all;  // other activations, and what stands between the sum and the activation
+  w.multiply_adds += step.rows * step.depth * step.columns;
+  const std::string packed =
+      w.Table(PackPanels(step.weights, step.depth, step.columns, step.depth_stride, step.column_stride));
+  w.Line("dense(", step.a, ", ", step.a_stride, ", ", step.rows, ", ", packed, ", ",
+         step.bias.empty() ? "NULL" : step.bias, ", ", step.residual.empty() ? "NULL" : step.residual, ", ", step.depth,
+         ", ", step.columns, ", ", step.y, ", ", step.y_stride, ", ", late ? "(-INFINITY)" : limits.low, ", ",
+         late ? "INFINITY" : limits.high, ");");
+}
+
+bool WriteFastImageConv(StepWriter& w) {
+  const ImageConvPlan plan = PlanImageConv(w.node, w.in[0].shape, w.in[1].shape);
+  const ConvPlan& conv = plan.conv;
+  if (w.Has(4) || w.Has(5) || !w.in[1].constant || w.in[0].type != DType::kFloat) return false;
+  const float* weights = w.in[1].constant->Data<float>();
+  const Activation activation = ActivationOf(w.node);
+  const int64_t taps = conv.counts.taps, pixels = conv.counts.output;
+  const bool depthwise = conv.group_channels == 1 && conv.group_features == 1 && !plan.channels_first;
+  if (conv.groups > 1 && !depthwise) return false;
+  const Limits limits = LimitsOf(activation);
+  const std::string bias = w.Has(2) ? w.in[2].c : "", residual = w.Has(3) ? w.in[3].c : "";
+  const WindowAxis &z = plan.axes[0], &v = plan.axes[1], &u = plan.axes[2];
+  if (z.kernel != 1 || z.input != 1 || z.stride != 1 || z.pad_begin != 0) return false;
+  if (depthwise) {
+    if (!residual.empty() || !limits.is_all) return false;
+    w.Use("depthwise");
+    Tensor rows(DType::kFloat, Shape{taps, conv.channels});
+    for (int64_t c = 0; c < conv.channels; ++c)
+      for (int64_t t = 0; t < taps; ++t) rows.MutableData<float>()[t * conv.channels + c] = weights[c * taps + t];
+    const std::string table = w.Table(std::move(rows));
+    w.multiply_adds += conv.batch * pixels * conv.channels * taps;
+    w.For("n", conv.batch);
+    w.Line("depthwise(", w.in[0].c, " + n * ", conv.channels * conv.counts.input, ", ", table, ", ",
+           bias.empty() ? "NULL" : bias, ", ", w.out[0].c, " + n * ", conv.channels * pixels, ", ", conv.channels, ", ",
+           v.input, ", ", u.input, ", ", v.output, ", ", u.output, ", ", v.kernel, ", ", u.kernel, ", ", v.stride, ", ",
+           u.stride, ", ", v.dilation, ", ", u.dilation, ", ", v.pad_begin, ", ", u.pad_begin, ", ", limits.low, ", ",
+           limits.high, ");");
+    w.Close();
+    return true;
+  }
+  const Tensor rows = PackedAsRows(*w.in[1].constant, conv.features, conv.channels, taps);
+  DenseStep step{.weights = rows.Data<float>(),
+                 .depth = taps * conv.channels,
+                 .columns = conv.features,
+                 .depth_stride = 1,
+                 .column_stride = taps * conv.channels};
+  step.activation = activation;
+  step.bias = bias;
+  step.a_stride = step.depth;
+  step.y_stride = conv.features;
+  const bool pointwise = conv.is_pointwise() && !plan.channels_first;
+  if (pointwise) {
+    step.a = w.in[0].c, step.y = w.out[0].c, step.rows = conv.batch * pixels, step.residual = residual;
+    WriteDense(w, step);
+  } else {
+    // Windows of some pixels of a row at a time, as rows of a matrix.
+    w.Use("window");
+    const int64_t tile = std::min<int64_t>(u.output, 4);
+    const std::string patch = w.Scratch(DType::kFloat, tile * step.depth);
+    w.For("n", conv.batch);
+    w.For("o", v.output);
+    w.Open("for (int p = 0; p < ", u.output, "; p += ", tile, ")");
+    w.Line("const int count = ", u.output, " - p < ", tile, " ? ", u.output, " - p : ", tile, ";");
+    w.Line("const int at = ((n * ", v.output, " + o) * ", u.output, " + p) * ", conv.features, ";");
+    w.Line("for (int q = 0; q < count; q++) window(", w.in[0].c, " + n * ", conv.channels * conv.counts.input, ", ",
+           patch, " + q * ", step.depth, ", ", conv.channels, ", ", plan.channels_first ? conv.counts.input : 1, ", ",
+           plan.channels_first ? 1 : conv.channels, ", ", v.input, ", ", u.input, ", ", v.kernel, ", ", u.kernel, ", ",
+           v.dilation, ", ", u.dilation, ", o * ", v.stride, " - ", v.pad_begin, ", (p + q) * ", u.stride, " - ",
+           u.pad_begin, ");");
+    step.a = patch, step.y = Cat(w.out[0].c, " + at"), step.residual = residual.empty() ? "" : Cat(residual, " + at");
+    const std::string before = w.text;
+    step.rows = 1;
+    WriteDense(w, step);
+    const std::string call = w.text.substr(before.size());
+    const std::string head = Cat("dense(", patch, ", ", step.depth, ", 1, ");
+    w.text = before + std::string(call).replace(call.find(head), head.size(),
+                                                Cat("dense(", patch, ", ", step.depth, ", count, "));
+    w.multiply_adds += step.depth * step.columns * (conv.batch * pixels - 1);
+    w.Close(3);
+  }
+  if (!limits.is_all) WriteActivationPass(w, activation, w.out[0].size());
+  return true;
+}
+
+void WriteFusedMatMul(StepWriter& w) {
+  const bool turned = w.node.Int("transB", 0) != 0;
+  const int64_t depth = w.in[1].shape[turned ? 1 : 0], columns = w.in[1].shape[turned ? 0 : 1],
+                rows = w.in[0].size() / std::max<int64_t>(depth, 1);
+  const Activation activation = ActivationOf(w.node);
+  const bool scaled = w.Has(4);
+  if (!w.in[1].constant) w.Refuse("its matrix is not constant");
+  DenseStep step{.weights = w.in[1].constant->Data<float>(),
+                 .depth = depth,
+                 .columns = columns,
+                 .depth_stride = turned ? 1 : columns,
+                 .column_stride = turned ? depth : 1};
+  step.a = w.in[0].c, step.y = w.out[0].c, step.rows = rows, step.a_stride = depth, step.y_stride = columns,
+  step.activation = activation;
+  if (w.Has(2)) step.bias = w.in[2].c;
+  if (w.Has(3) && !scaled) step.residual = w.in[3].c;
+  WriteDense(w, step);
+  if (!LimitsOf(activation).is_all) WriteActivationPass(w, activation, rows * columns);
+  if (!scaled) return;
+  w.For("r", rows);
+  w.For("n", columns);
+  w.Line(w.out[0].c, "[r * ", columns, " + n] = ", w.out[0].c, "[r * ", columns, " + n] * ", w.in[4].c, "[n]",
+         w.Has(3) ? Cat(" + ", w.in[3].c, "[r * ", columns, " + n]") : "", ";");
+  w.Close(2);
+}
+
+const std::vector<Helper>& FloatHelpers() {
+  static const std::vector<Helper> helpers = {
+      {"madd", R"(#ifdef __FP_FAST_FMAF
+#define MADD(a, b, c) __builtin_fmaf((a), (b), (c))
+#else
+#define MADD(a, b, c) ((a) * (b) + (c))
+#endif
+#if defined(__GNUC__) && (defined(__AVX__) || defined(__ARM_NEON) || defined(__SSE2__))
+typedef float vec8 __attribute__((vector_size(32), aligned(4), may_alias));
+#define VECTORS 1
+#endif
+)"},
+      {"dense",
+       R"(/* y = limits(a * w + bias + residual): panels of 8 columns */
+static void dense(const float *a, int a_stride, int rows, const float *w, const float *bias, const float *residual, int depth,
+                  int columns, float *y, int y_stride, float low, float high) {
+  for (int n = 0; n < columns; n += 8) {
+    const int width = columns - n < 8 ? columns - n : 8;
+    int r = 0;
+    float b[8] = {0};
+    if (bias)
+      for (int j = 0; j < width; j++) b[j] = bias[n + j];
+#ifdef VECTORS
+    for (; r + 4 <= rows; r += 4) {
+      const float *p = a + r * a_stride;
+      vec8 s[4];
+      for (int i = 0; i < 4; i++) memcpy(&s[i], b, 32);
+      for (int k = 0; k < depth; k++) {
+        const vec8 v = *(const vec8 *)(const void *)(w + k * 8);
+        s[0] += p[k] * v;
+        s[1] += p[k + a_stride] * v;
+        s[2] += p[k + 2 * a_stride] * v;
+        s[3] += p[k + 3 * a_stride] * v;
+      }
+      for (int i = 0; i < 4; i++)
+        for (int j = 0; j < width; j++) {
+          float v = s[i][j];
+          if (residual) v += residual[(r + i) * y_stride + n + j];
+          y[(r + i) * y_stride + n + j] = v < low ? low : v > high ? high : v;
+        }
+    }
+#endif
+    for (; r < rows; r++) {
+      const float *p = a + r * a_stride, *q = w;
+      float s0 = b[0], s1 = b[1], s2 = b[2], s3 = b[3], s4 = b[4], s5 = b[5], s6 = b[6], s7 = b[7];
+      for (int k = 0; k < depth; k++, q += 8) {
+        const float v = p[k];
+        s0 = MADD(v, q[0], s0);
+        s1 = MADD(v, q[1], s1);
+        s2 = MADD(v, q[2], s2);
+        s3 = MADD(v, q[3], s3);
+        s4 = MADD(v, q[4], s4);
+        s5 = MADD(v, q[5], s5);
+        s6 = MADD(v, q[6], s6);
+        s7 = MADD(v, q[7], s7);
+      }
+      {
+        const float s[8] = {s0, s1, s2, s3, s4, s5, s6, s7};
+        for (int j = 0; j < width; j++) {
+          float v2 = s[j];
+          if (residual) v2 += residual[r * y_stride + n + j];
+          y[r * y_stride + n + j] = v2 < low ? low : v2 > high ? high : v2;
+        }
+      }
+    }
+    w += depth * 8;
+  }
+}
+)",
+       {"madd"}},
+      {"window", R"(/* the inputs of one window as a row: taps, then channels */
+static void window(const float *x, float *to, int channels, int channel_stride, int pixel_stride, int height, int width, int kh,
+                   int kw, int dh, int dw, int top, int left) {
+  for (int i = 0; i < kh; i++)
+    for (int j = 0; j < kw; j++, to += channels) {
+      const int u = top + i * dh, v = left + j * dw;
+      const float *from = x + (u * width + v) * pixel_stride;
+      if (u < 0 || u >= height || v < 0 || v >= width) {
+        for (int c = 0; c < channels; c++) to[c] = 0.0f;
+      } else if (channel_stride == 1) {
+        for (int c = 0; c < channels; c++) to[c] = from[c];
+      } else {
+        for (int c = 0; c < channels; c++) to[c] = from[c * channel_stride];
+      }
+    }
+}
+)"},
+      {"depthwise",
+       R"(static void depthwise(const float *x, const float *w, const float *bias, float *y, int channels, int height, int width, int oh,
+                      int ow, int kh, int kw, int sh, int sw, int dh, int dw, int top, int left, float low, float high) {
+  for (int o = 0; o < oh; o++)
+    for (int p = 0; p < ow; p++, y += channels) {
+      int c = 0;
+      for (; c + 8 <= channels; c += 8) {
+#ifdef VECTORS
+        vec8 s = {0};
+#else
+        float s[8] = {0};
+#endif
+        if (bias) memcpy(&s, bias + c, 32);
+        for (int i = 0; i < kh; i++) {
+          const int u = o * sh - top + i * dh;
+          if (u < 0 || u >= height) continue;
+          for (int j = 0; j < kw; j++) {
+            const int v = p * sw - left + j * dw;
+            if (v < 0 || v >= width) continue;
+            {
+              const float *f = x + (u * width + v) * channels + c, *g = w + (i * kw + j) * channels + c;
+#ifdef VECTORS
+              s += *(const vec8 *)(const void *)f * *(const vec8 *)(const void *)g;
+#else
+              s[0] = MADD(f[0], g[0], s[0]);
+              s[1] = MADD(f[1], g[1], s[1]);
+              s[2] = MADD(f[2], g[2], s[2]);
+              s[3] = MADD(f[3], g[3], s[3]);
+              s[4] = MADD(f[4], g[4], s[4]);
+              s[5] = MADD(f[5], g[5], s[5]);
+              s[6] = MADD(f[6], g[6], s[6]);
+              s[7] = MADD(f[7], g[7], s[7]);
+#endif
+            }
+          }
+        }
+        for (int k = 0; k < 8; k++) y[c + k] = s[k] < low ? low : s[k] > high ? high : s[k];
+      }
+      for (; c < channels; c++) {
+        float s = bias ? bias[c] : 0.0f;
+        for (int i = 0; i < kh; i++)
+          for (int j = 0; j < kw; j++) {
+            const int u = o * sh - top + i * dh, v = p * sw - left + j * dw;
+            if (u >= 0 && u < height && v >= 0 && v < width) s = MADD(x[(u * width + v) * channels + c], w[(i * kw + j) * channels + c], s);
+          }
+        y[c] = s < low ? low : s > high ? high : s;
+      }
+    }
+}
+)",
+       {"madd"}},
+  };
+  return helpers;
+}
+
+}  // namespace ferry::c

@@ -1,0 +1,16 @@
+// The rewrites that suit C: shapes are known, so everything that follows from them is decided here.
+#pragma once
+
+#include "graph/model.h"
+#include "ops/infer_graph.h"
+
+namespace ferry::c {
+
+struct RewrittenGraph {
+  Graph graph;
+  GraphFacts facts;
+};
+
+RewrittenGraph RewriteForC(const Model& model, const FactsByName& inputs);
+
+}  // namespace ferry::c

@@ -72,11 +72,11 @@ void ReadRoi(const Tensor& roi, size_t i, size_t count, ResizeAxis& axis) {
   axis.roi_end = values.Data<double>()[i + count];
 }
 
-std::vector<ResizeAxis> PlanResize(const OpContext& context, const ResizeAttributes& attributes, const Shape& x) {
-  const Tensor* roi = FilledInput(context, 1);
-  const Tensor* scales = FilledInput(context, 2);
-  const Tensor* sizes = FilledInput(context, 3);
-  std::vector<size_t> axes = ResizedAxes(context.node(), x.rank());
+}  // namespace
+
+std::vector<ResizeAxis> PlanResize(const Node& node, const ResizeAttributes& attributes, const Shape& x,
+                                   const Tensor* roi, const Tensor* scales, const Tensor* sizes) {
+  std::vector<size_t> axes = ResizedAxes(node, x.rank());
   std::vector<ResizeAxis> plan;
   for (int64_t dim : x) plan.push_back({.input = dim, .output = dim, .width = static_cast<double>(dim)});
   if (axes.empty()) return plan;
@@ -97,6 +97,13 @@ std::vector<ResizeAxis> PlanResize(const OpContext& context, const ResizeAttribu
   for (const ResizeAxis& axis : plan)
     Require(axis.output == 0 || axis.input > 0, "an axis of size 0 cannot be resized to ", axis.output);
   return plan;
+}
+
+namespace {
+
+std::vector<ResizeAxis> PlanResize(const OpContext& context, const ResizeAttributes& attributes, const Shape& x) {
+  return PlanResize(context.node(), attributes, x, FilledInput(context, 1), FilledInput(context, 2),
+                    FilledInput(context, 3));
 }
 
 // One output row of `inner` elements: a weighted sum of rows of the block. A value of no weight has no say, not even

@@ -34,7 +34,7 @@ std::string Unary(const StepWriter& w, const std::string& op, const std::string&
   if (op == "IsInf") {
     const bool positive = node.Int("detect_positive", 1) != 0, negative = node.Int("detect_negative", 1) != 0;
     if (!positive && !negative) return "0";
-    return Cat("(isinf(", x, ")",
+    return Cat("(isinf(", x, ") != 0",
                positive && negative ? ""
                : positive           ? Cat(" && ", x, " > 0")
                                     : Cat(" && ", x, " < 0"),
@@ -115,14 +115,21 @@ std::string Binary(StepWriter& w, const std::string& op, const std::string& a, c
       {"Or", "|"},     {"Xor", "^"},  {"BitwiseAnd", "&"},   {"BitwiseOr", "|"}, {"BitwiseXor", "^"}};
   for (const auto& [name, symbol] : kOperators)
     if (op == name) return Cat("(", a, " ", symbol, " ", b, ")");
-  if (op == "BitShift")
-    return Cat("(", b, " >= ", BitWidth(type), " ? 0 : ", Cat("(", StoredType(type), ")"), "(", a,
-               w.node.String("direction", "") == "LEFT" ? " << " : " >> ", b, "))");
+  if (op == "BitShift") {
+    const bool left = w.node.String("direction", "") == "LEFT", is_signed = IsSignedInteger(type);
+    const std::string beyond = !left && is_signed ? Cat("(", a, " < 0 ? -1 : 0)") : std::string("0");
+    const std::string shifted = left && is_signed ? Cat("(uint64_t)", a) : a;
+    return Cat("((uint64_t)", b, " >= ", BitWidth(type), " ? ", beyond, " : (", StoredType(type), ")(", shifted,
+               left ? " << " : " >> ", b, "))");
+  }
   if (op == "Mod") {
     if (w.node.Int("fmod", 0) != 0)
       return is_float ? Cat(Math("fmod", type), "(", a, ", ", b, ")")
                       : Cat("(", b, " == 0 || (int64_t)", b, " == -1 ? 0 : ", a, " % ", b, ")");
-    if (is_float) return Cat(Math("fmod", type), "(", Math("fmod", type), "(", a, ", ", b, ") + ", b, ", ", b, ")");
+    if (is_float) {
+      w.Use("mod_real");
+      return Cat("(", ArithmeticC(type), ")mod_real((double)", a, ", (double)", b, ")");
+    }
     if (!IsSignedInteger(type)) return Cat("(", b, " == 0 ? 0 : ", a, " % ", b, ")");
     w.Use("mod_int");
     return Cat("mod_int(", a, ", ", b, ")");

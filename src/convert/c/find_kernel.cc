@@ -9,7 +9,8 @@ KernelWriter FindKernel(const Node& node) {
     std::unordered_map<std::string_view, KernelWriter> all;
     for (const std::vector<KernelEntry>* family :
          {&elementwise_kernels, &reduction_kernels, &product_kernels, &convolution_kernels, &pool_kernels,
-          &movement_kernels, &quantized_kernels, &normalization_kernels, &indexing_kernels})
+          &movement_kernels, &quantized_kernels, &normalization_kernels, &indexing_kernels, &attention_kernels,
+          &loss_kernels, &quantize_kernels, &image_kernels, &recurrent_kernels, &signal_kernels})
       for (const KernelEntry& entry : *family) all.emplace(entry.name, entry.write);
     return all;
   }();

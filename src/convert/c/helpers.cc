@@ -148,10 +148,26 @@ static uint8_t small_put(float v, int mantissa, int bias, float largest, unsigne
   const float a = fabsf(v);
   int k = 0;
   while (k < 7 && (a > limit[k] || (k % 2 == 1 && a == limit[k]))) k++;
-  return (uint8_t)((v != v ? 7 : k) | (signbit(v) ? 8 : 0));
+  return (uint8_t)(v != v ? 0 : k | (signbit(v) ? 8 : 0));
 }
 )",
        {"nibble_put"}},
+      {"mod_real", R"(static double mod_real(double a, double b) {
+  const double r = fmod(a, b);
+  return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r;
+}
+)"},
+      {"reflect", R"(/* folded back and forth between two borders */
+static double reflect(double x, double low, double high) {
+  const double range = high - low, beyond = x < low ? low - x : x - high;
+  double times, rest;
+  if (!(range > 0)) return low;
+  if (!(x < low) && !(x > high)) return x;
+  times = floor(beyond / range);
+  rest = beyond - times * range;
+  return (x < low) == (fmod(times, 2.0) == 0.0) ? low + rest : high - rest;
+}
+)"},
       {"mod_int",
        "static int64_t mod_int(int64_t a, int64_t b) {\n  int64_t r;\n  if (b == 0 || b == -1) return 0;\n  r = a % "
        "b;\n  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;\n}\n"},

@@ -16,7 +16,7 @@ std::string UnaryText(const StepWriter& w, const std::string& op, const std::str
 std::string BinaryText(StepWriter& w, const std::string& op, const std::string& a, const std::string& b, DType type);
 
 extern const std::vector<KernelEntry> elementwise_kernels, reduction_kernels, product_kernels, convolution_kernels,
-    pool_kernels, normalization_kernels, movement_kernels, indexing_kernels, quantized_kernels, recurrent_kernels,
-    attention_kernels, signal_kernels, image_kernels, loss_kernels, ml_kernels;
+    pool_kernels, normalization_kernels, movement_kernels, indexing_kernels, quantized_kernels, quantize_kernels,
+    recurrent_kernels, attention_kernels, signal_kernels, image_kernels, loss_kernels, ml_kernels;
 
 }  // namespace ferry::c

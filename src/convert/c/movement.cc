@@ -205,6 +205,7 @@ const std::vector<KernelEntry> movement_kernels = {
     {"Expand", WriteMover},
     {"Tile", WriteMover},
     {"DepthToSpace", WriteMover},
+    {"CenterCropPad", WriteMover},
     {"SpaceToDepth", WriteMover},
     {"Split", WriteMover},
     {"Squeeze", WriteMover},

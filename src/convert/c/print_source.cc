@@ -243,7 +243,8 @@ class SourcePrinter {
     }
     std::string out =
         Cat("void ", made_.name, "_run_in(void *arena", parameters.empty() ? "" : ", ", parameters, ") {\n");
-    out += made_.arena_bytes ? "  unsigned char *const m = arena;\n" : "  (void)arena;\n";
+    const bool reads_arena = body_.find("(m)") != std::string::npos || body_.find("(m +") != std::string::npos;
+    out += reads_arena ? "  unsigned char *const m = arena;\n" : "  (void)arena;\n";
     out += Cat(unused, body_, "}\n\n#ifndef ", upper_, "_NO_ARENA\n");
     if (made_.arena_bytes)
       out += Cat("static uint64_t ", made_.name, "_arena[", (made_.arena_bytes + 7) / 8, "] ", upper_, "_ARENA;\n\n");

@@ -115,10 +115,6 @@ bool GraphWriter::FailView(const Node& node) const {
 
 void GraphWriter::AddStep(const Node& node) {
   if (AddControlFlow(*this, node) || AddView(node)) return;
-  KernelWriter write = FindKernel(node);
-  if (!write)
-    Fail(ErrorCode::kUnsupported, Describe(node), ": there is no C for operator '",
-         Printable(node.domain.empty() ? node.op_type : Cat(node.domain, ".", node.op_type)), "'");
   StepWriter w(node, options_);
   std::vector<int> inputs, outputs;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -142,6 +138,10 @@ void GraphWriter::AddStep(const Node& node) {
     const Value& value = program_.values[static_cast<size_t>(outputs.back())];
     w.out.push_back({Cat("y", i), value.type, value.shape, nullptr, node.outputs[i]});
   }
+  KernelWriter write = FindKernel(node);
+  if (!write)
+    Fail(ErrorCode::kUnsupported, Describe(node), ": there is no C for operator '",
+         Printable(node.domain.empty() ? node.op_type : Cat(node.domain, ".", node.op_type)), "'");
   try {
     write(w);
   } catch (const Error& error) {
@@ -166,7 +166,8 @@ void GraphWriter::Emit(StepWriter& w, const std::vector<int>& inputs, const std:
   for (const Operand& scratch : w.scratch) pass(scratch, NewValue("scratch", scratch.type, scratch.shape), true);
   for (size_t i = 0; i < w.out.size(); ++i) pass(w.out[i], outputs[i], true);
   if (w.text.empty()) return;
-  for (const std::string& helper : w.helpers) UseHelper(helper);
+  for (const std::string& helper : w.helpers)
+    if (Mentions(w.text, helper)) UseHelper(helper);
   std::string& function = function_of_[Cat(parameters, "|", w.text)];
   if (function.empty()) {
     function = FunctionName(w.node, program_.functions.size());

@@ -51,6 +51,10 @@ struct AxisTaps {
   std::vector<bool> outside;
 };
 
+// One plan per axis of x; an omitted input is null.
+std::vector<ResizeAxis> PlanResize(const Node& node, const ResizeAttributes& attributes, const Shape& x,
+                                   const Tensor* roi, const Tensor* scales, const Tensor* sizes);
+
 AxisTaps MakeTaps(const ResizeAttributes& attributes, const ResizeAxis& axis);
 
 }  // namespace ferry

@@ -18,12 +18,14 @@ void WritePass(StepWriter& w, const Pass& pass, const Shape& shape, const Operan
   const int64_t outer = shape.CountBetween(0, pass.axis), inner = shape.CountBetween(pass.axis + 1, shape.rank()),
                 count = pass.taps.count;
   const bool single = count == 1 && pass.taps.outside.empty();
+  Require(single || !pass.taps.weight.empty(), "an extrapolated nearest resize is not written as C");
   Tensor places(DType::kInt32, Shape{pass.output * count}),
       weights(ArithmeticType(to.type) == DType::kDouble ? DType::kDouble : DType::kFloat, Shape{pass.output * count});
   for (int64_t i = 0; i < pass.output * count; ++i) {
     const auto at = static_cast<size_t>(i);
     const bool outside = !pass.taps.outside.empty() && pass.taps.outside[static_cast<size_t>(i / count)];
     places.MutableData<int32_t>()[i] = outside ? -1 : static_cast<int32_t>(pass.taps.input[at]);
+    if (pass.taps.weight.empty()) continue;  // nearest
     if (weights.dtype() == DType::kDouble)
       weights.MutableData<double>()[i] = pass.taps.weight[at];
     else

@@ -87,10 +87,13 @@ bool WriteFastConv(StepWriter& w, const QuantizedStep& step) {
   w.multiply_adds += conv.batch * pixels * conv.features * depth;
   const std::string x = Cat(w.in[0].c, " + n * ", conv.channels * conv.counts.input);
   if (depthwise) {
-    Tensor turned(DType::kInt8, Shape{taps, conv.channels});
+    // Four channels of each tap beside each other.
+    const int64_t fours = (conv.channels + 3) / 4;
+    Tensor turned(DType::kInt8, Shape{fours, taps, 4});
+    std::fill_n(turned.MutableData<int8_t>(), turned.size(), int8_t{0});
     for (int64_t c = 0; c < conv.channels; ++c)
       for (int64_t t = 0; t < taps; ++t)
-        turned.MutableData<int8_t>()[t * conv.channels + c] = rows.Data<int8_t>()[c * taps + t];
+        turned.MutableData<int8_t>()[(c / 4 * taps + t) * 4 + c % 4] = rows.Data<int8_t>()[c * taps + t];
     const char* name = w.in[0].type == DType::kInt8 ? "depthwise_s8" : "depthwise_u8";
     w.Use(name);
     const std::string pad = w.Scratch(DType::kUInt8, conv.channels), table = w.Table(std::move(turned));
@@ -105,18 +108,18 @@ bool WriteFastConv(StepWriter& w, const QuantizedStep& step) {
   }
   const int64_t wide_depth = (depth + 3) / 4 * 4;
   const std::string table = w.Table(PadRows(rows, conv.features, depth)),
-                    wide = w.Scratch(DType::kInt16, 2 * wide_depth);
+                    wide = w.Scratch(DType::kInt16, 4 * wide_depth);
   if (conv.is_pointwise() && !plan.channels_first && depth % 4 == 0) {
     WriteDenseCall(w, step, columns, w.in[0].c, depth, Cat(conv.batch * pixels), table, depth, conv.features, wide,
                    w.out[0].c);
     return true;
   }
   w.Use("window_q");
-  const std::string patch = w.Scratch(DType::kUInt8, 2 * wide_depth);
+  const std::string patch = w.Scratch(DType::kUInt8, 4 * wide_depth);
   w.For("n", conv.batch);
   w.For("o", v.output);
-  w.Open("for (int p = 0; p < ", u.output, "; p += 2)");
-  w.Line("const int count = ", u.output, " - p < 2 ? 1 : 2;");
+  w.Open("for (int p = 0; p < ", u.output, "; p += 4)");
+  w.Line("const int count = ", u.output, " - p < 4 ? ", u.output, " - p : 4;");
   w.Line("for (int q = 0; q < count; q++) window_q((const uint8_t *)(", x, "), ", patch, " + q * ", wide_depth, ", ",
          conv.channels, ", ", plan.channels_first ? conv.counts.input : 1, ", ",
          plan.channels_first ? 1 : conv.channels, ", ", v.input, ", ", u.input, ", ", v.kernel, ", ", u.kernel, ", ",
@@ -170,7 +173,7 @@ void WriteQuantizedMatMul(StepWriter& w) {
             w.in[1].constant->Data<int8_t>()[turned ? n * depth + k : k * count + n];
     if (depth % 4 == 0 && MakeColumns(w, step, matrix, count, depth, columns)) {
       w.multiply_adds += rows * count * depth;
-      const std::string table = w.Table(matrix), wide = w.Scratch(DType::kInt16, 2 * depth);
+      const std::string table = w.Table(matrix), wide = w.Scratch(DType::kInt16, 4 * depth);
       return WriteDenseCall(w, step, columns, w.in[0].c, depth, Cat(rows), table, depth, count, wide, w.out[0].c);
     }
   }

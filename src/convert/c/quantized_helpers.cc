@@ -69,6 +69,21 @@ static ALWAYS_INLINE uint32_t word(const void *p) {
   memcpy(&r, p, 4);
   return r;
 }
+/* two levels at once: saturated to bytes, then cut to limits given twice */
+static ALWAYS_INLINE uint32_t two_levels(int32_t s0, int32_t s1, float f0, float f1, uint32_t low, uint32_t high, int32_t base) {
+  const float v0 = (float)s0 * f0 + 12582912.0f, v1 = (float)s1 * f1 + 12582912.0f;
+  int32_t r0, r1;
+  uint32_t r, t;
+  memcpy(&r0, &v0, 4);
+  memcpy(&r1, &v1, 4);
+  __asm__("ssat %0, #16, %1" : "=r"(r0) : "r"(r0 - base));
+  __asm__("ssat %0, #16, %1" : "=r"(r1) : "r"(r1 - base));
+  __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(r) : "r"(r0), "r"(r1));
+  __asm__("ssub16 %0, %1, %2\n\tsel %0, %1, %2" : "=&r"(t) : "r"(r), "r"(low) : "cc");
+  __asm__("ssub16 %0, %1, %2\n\tsel %0, %2, %1" : "=&r"(r) : "r"(t), "r"(high) : "cc");
+  return r;
+}
+#define TWICE(v) (((uint32_t)(v) & 0xffffu) * 0x10001u)
 #endif
 /* base: the bits of 1.5 * 2^23, less the zero point */
 static ALWAYS_INLINE uint8_t small_level(int32_t sum, float factor, int low, int high, int32_t base) {
@@ -107,60 +122,52 @@ static void dense_NAME(const uint8_t *x, int x_stride, int rows, const int8_t *w
                      int columns, int16_t *wide, uint8_t *y, int low, int high, int zero) {
   const int32_t base = 0x4b400000 - zero;
 #if defined(SMLAD)
+  /* four rows side by side, widened: {a0 a2} {b0 b2} {c0 c2} {d0 d2}, then {a1 a3} ... */
   uint32_t *const pairs = (uint32_t *)(void *)wide;
-  for (int r = 0; r < rows; r += 2, x += 2 * x_stride, y += 2 * columns) {
-    const int second = r + 1 < rows;
-    const int8_t *p = w;
-    int n = 0;
-    for (int i = 0; i < 1 + second; i++) {
-      const uint8_t *from = x + i * x_stride;
-      uint32_t *to = pairs + i * (depth / 2);
-      for (int k = 0; k < depth; k += 4, to += 2) {
+  const uint32_t least = TWICE(low), most = TWICE(high);
+  for (int r = 0; r < rows; r += 4, x += 4 * x_stride, y += 4 * columns) {
+    const int there = rows - r < 4 ? rows - r : 4;
+    const int8_t *q = w;
+    for (int i = 0; i < 4; i++) {
+      const uint8_t *from = i < there ? x + i * x_stride : x;
+      uint32_t *to = pairs + i;
+      for (int k = 0; k < depth; k += 4, to += 8) {
         const uint32_t v = word(from + k);
         to[0] = EXTxtb16(v);
-        to[1] = EXTxtb16_high(v);
+        to[4] = EXTxtb16_high(v);
       }
     }
-    if (!second) memset(pairs + depth / 2, 0, (size_t)depth * 2);
-    for (; n + 2 <= columns; n += 2, p += 2 * depth) {
-      const uint32_t *a = pairs, *b = pairs + depth / 2;
-      const int8_t *q0 = p, *q1 = p + depth;
-      int32_t s00 = start[n], s01 = start[n + 1], s10 = s00, s11 = s01;
-      const int8_t *const end = q1;
-      do {
-        const uint32_t w0 = word(q0), w1 = word(q1);
-        const uint32_t u0 = sxtb16(w0), v0 = sxtb16_high(w0), u1 = sxtb16(w1), v1 = sxtb16_high(w1);
-        const uint32_t a0 = a[0], a1 = a[1], b0 = b[0], b1 = b[1];
-        s00 = smlad(a0, u0, s00);
-        s01 = smlad(a0, u1, s01);
-        s10 = smlad(b0, u0, s10);
-        s11 = smlad(b0, u1, s11);
-        s00 = smlad(a1, v0, s00);
-        s01 = smlad(a1, v1, s01);
-        s10 = smlad(b1, v0, s10);
-        s11 = smlad(b1, v1, s11);
-        q0 += 4, q1 += 4, a += 2, b += 2;
-      } while (q0 != end);
-      y[n] = small_level(s00, factor[n], low, high, base);
-      y[n + 1] = small_level(s01, factor[n + 1], low, high, base);
-      if (second) {
-        y[columns + n] = small_level(s10, factor[n], low, high, base);
-        y[columns + n + 1] = small_level(s11, factor[n + 1], low, high, base);
-      }
-    }
-    for (; n < columns; n++, p += depth)
-      for (int i = 0; i < 1 + second; i++) {
-        const uint32_t *a = pairs + i * (depth / 2);
-        int32_t s = start[n];
-        for (int k = 0; k < depth; k += 4, a += 2) {
-          const uint32_t v = word(p + k);
-          s = smlad(a[0], sxtb16(v), s);
-          s = smlad(a[1], sxtb16_high(v), s);
+    for (int n = 0; n < columns; n++) {
+      int32_t s0 = start[n], s1 = s0, s2 = s0, s3 = s0;
+      const uint32_t *a = pairs;
+      const int8_t *const end = q + depth;
+      uint32_t u, v, t, z;
+#define WORD                                                                                       \
+  "ldr %[u], [%[q]], #4\n\tldrd %[t], %[z], [%[a]], #8\n\tsxtb16 %[v], %[u]\n\t"                  \
+  "smlad %[s0], %[t], %[v], %[s0]\n\tsmlad %[s1], %[z], %[v], %[s1]\n\tldrd %[t], %[z], [%[a]], #8\n\t" \
+  "sxtb16 %[u], %[u], ror #8\n\tsmlad %[s2], %[t], %[v], %[s2]\n\tsmlad %[s3], %[z], %[v], %[s3]\n\t" \
+  "ldrd %[t], %[z], [%[a]], #8\n\tsmlad %[s0], %[t], %[u], %[s0]\n\tsmlad %[s1], %[z], %[u], %[s1]\n\t" \
+  "ldrd %[t], %[z], [%[a]], #8\n\tsmlad %[s2], %[t], %[u], %[s2]\n\tsmlad %[s3], %[z], %[u], %[s3]\n\t"
+#define OPERANDS                                                                                              \
+  [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [q] "+r"(q), [a] "+r"(a), [u] "=&r"(u), [v] "=&r"(v), \
+      [t] "=&r"(t), [z] "=&r"(z)
+      if (depth & 4) __asm__ volatile(WORD : OPERANDS : : "memory");
+      if (depth & ~7) __asm__ volatile("1:\n\t" WORD WORD "cmp %[q], %[end]\n\tbne 1b" : OPERANDS : [end] "r"(end) : "cc", "memory");
+#undef WORD
+#undef OPERANDS
+      {
+        const float f = factor[n];
+        uint32_t l = two_levels(s0, s1, f, f, least, most, base);
+        y[n] = (uint8_t)l;
+        if (there > 1) y[columns + n] = (uint8_t)(l >> 16);
+        if (there > 2) {
+          l = two_levels(s2, s3, f, f, least, most, base);
+          y[2 * columns + n] = (uint8_t)l;
+          if (there > 3) y[3 * columns + n] = (uint8_t)(l >> 16);
         }
-        y[i * columns + n] = small_level(s, factor[n], low, high, base);
       }
+    }
   }
-  return;
 #else
   (void)wide;
   for (int r = 0; r < rows; r++, x += x_stride, y += columns) {
@@ -169,17 +176,29 @@ static void dense_NAME(const uint8_t *x, int x_stride, int rows, const int8_t *w
     int n = 0;
 #if defined(HELIUM)
     for (; n + 4 <= columns; n += 4, p += 4 * depth) {
-      int32_t s[4] = {start[n], start[n + 1], start[n + 2], start[n + 3]};
-      for (int k = 0; k < depth; k += LANES) {
+      int32_t s0 = start[n], s1 = start[n + 1], s2 = start[n + 2], s3 = start[n + 3];
+      int k = 0;
+      for (; k + LANES <= depth; k += LANES) {
+        const VEC v = FULLX(a + k);
+        s0 = vmladavaq_sKIND(s0, v, FULLW(p + k));
+        s1 = vmladavaq_sKIND(s1, v, FULLW(p + depth + k));
+        s2 = vmladavaq_sKIND(s2, v, FULLW(p + 2 * depth + k));
+        s3 = vmladavaq_sKIND(s3, v, FULLW(p + 3 * depth + k));
+      }
+      if (k < depth) {
         const mve_pred16_t tail = vctpLANEq((uint32_t)(depth - k));
         const VEC v = LOADX(a + k, tail);
-        s[0] = vmladavaq_p_sKIND(s[0], v, LOADW(p + k, tail), tail);
-        s[1] = vmladavaq_p_sKIND(s[1], v, LOADW(p + depth + k, tail), tail);
-        s[2] = vmladavaq_p_sKIND(s[2], v, LOADW(p + 2 * depth + k, tail), tail);
-        s[3] = vmladavaq_p_sKIND(s[3], v, LOADW(p + 3 * depth + k, tail), tail);
+        s0 = vmladavaq_sKIND(s0, v, LOADW(p + k, tail));
+        s1 = vmladavaq_sKIND(s1, v, LOADW(p + depth + k, tail));
+        s2 = vmladavaq_sKIND(s2, v, LOADW(p + 2 * depth + k, tail));
+        s3 = vmladavaq_sKIND(s3, v, LOADW(p + 3 * depth + k, tail));
       }
       {
-        int32x4_t t = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(vld1q_s32(s)), vld1q_f32(factor + n)));
+        int32x4_t t = vdupq_n_s32(s0);
+        t = vsetq_lane_s32(s1, t, 1);
+        t = vsetq_lane_s32(s2, t, 2);
+        t = vsetq_lane_s32(s3, t, 3);
+        t = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(t), vld1q_f32(factor + n)));
         t = vminq_s32(vmaxq_s32(vaddq_n_s32(t, zero), vdupq_n_s32(low)), vdupq_n_s32(high));
         vstrbq_s32((int8_t *)y + n, t);
       }
@@ -201,6 +220,9 @@ constexpr std::string_view kDepthwise =
                          int left, int x_zero, int low, int high, int zero) {
   const int32_t base = 0x4b400000 - zero;
   const uint8_t *tap[49];
+#if defined(SMLAD)
+  const uint32_t least = TWICE(low), most = TWICE(high);
+#endif
   memset(pad, x_zero, (size_t)channels);
   for (int o = 0; o < oh; o++)
     for (int p = 0; p < ow; p++, y += channels) {
@@ -212,35 +234,57 @@ constexpr std::string_view kDepthwise =
         }
 #if defined(SMLAD)
       for (; c + 4 <= channels; c += 4) {
-        const int8_t *q = w + c;
+        const int8_t *q = w + c * taps;
         int32_t s0 = start[c], s1 = start[c + 1], s2 = start[c + 2], s3 = start[c + 3];
         const uint8_t *const *t = tap, *const *const end = tap + taps;
-        do {
-          const uint32_t a = word(*t + c), b = word(q);
-          const uint32_t a0 = EXTxtb16(a), a1 = EXTxtb16_high(a), b0 = sxtb16(b), b1 = sxtb16_high(b);
-          s0 = smlabb(a0, b0, s0);
-          s2 = smlatt(a0, b0, s2);
-          s1 = smlabb(a1, b1, s1);
-          s3 = smlatt(a1, b1, s3);
-          q += channels;
-        } while (++t != end);
-        y[c] = small_level(s0, factor[c], low, high, base);
-        y[c + 1] = small_level(s1, factor[c + 1], low, high, base);
-        y[c + 2] = small_level(s2, factor[c + 2], low, high, base);
-        y[c + 3] = small_level(s3, factor[c + 3], low, high, base);
+#define TAP                                                                              \
+  {                                                                                      \
+    const uint32_t a = word(*t++ + c), b = word(q);                                      \
+    const uint32_t a0 = EXTxtb16(a), a1 = EXTxtb16_high(a), b0 = sxtb16(b), b1 = sxtb16_high(b); \
+    s0 = smlabb(a0, b0, s0), s2 = smlatt(a0, b0, s2);                                    \
+    s1 = smlabb(a1, b1, s1), s3 = smlatt(a1, b1, s3);                                    \
+    q += 4;                                                                              \
+  }
+        while (end - t >= 3) {
+          TAP TAP TAP
+        }
+        while (t != end) TAP
+#undef TAP
+        {
+          uint32_t v = two_levels(s0, s1, factor[c], factor[c + 1], least, most, base);
+          y[c] = (uint8_t)v;
+          y[c + 1] = (uint8_t)(v >> 16);
+          v = two_levels(s2, s3, factor[c + 2], factor[c + 3], least, most, base);
+          y[c + 2] = (uint8_t)v;
+          y[c + 3] = (uint8_t)(v >> 16);
+        }
       }
 #elif defined(HELIUM)
+      for (; c + 8 <= channels; c += 8) {
+        const int8_t *q = w + c * taps;
+        int32x4_t s = vld1q_s32(start + c), r = vld1q_s32(start + c + 4);
+        for (int t = 0; t < taps; t++, q += 4) {
+          s = vaddq_s32(s, vmulq_s32(LOAD4(tap[t] + c), vldrbq_s32(q)));
+          r = vaddq_s32(r, vmulq_s32(LOAD4(tap[t] + c + 4), vldrbq_s32(q + 4 * taps)));
+        }
+        s = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(s), vld1q_f32(factor + c)));
+        s = vminq_s32(vmaxq_s32(vaddq_n_s32(s, zero), vdupq_n_s32(low)), vdupq_n_s32(high));
+        vstrbq_s32((int8_t *)y + c, s);
+        r = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(r), vld1q_f32(factor + c + 4)));
+        r = vminq_s32(vmaxq_s32(vaddq_n_s32(r, zero), vdupq_n_s32(low)), vdupq_n_s32(high));
+        vstrbq_s32((int8_t *)y + c + 4, r);
+      }
       for (; c + 4 <= channels; c += 4) {
         int32x4_t s = vld1q_s32(start + c);
-        for (int t = 0; t < taps; t++) s = vmlaq_s32_HELIUM(s, LOAD4(tap[t] + c), vldrbq_s32(w + t * channels + c));
+        for (int t = 0; t < taps; t++) s = vaddq_s32(s, vmulq_s32(LOAD4(tap[t] + c), vldrbq_s32(w + (c * taps + t * 4))));
         s = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(s), vld1q_f32(factor + c)));
         s = vminq_s32(vmaxq_s32(vaddq_n_s32(s, zero), vdupq_n_s32(low)), vdupq_n_s32(high));
         vstrbq_s32((int8_t *)y + c, s);
       }
 #endif
-      for (; c < channels; c++) {
+      for (int rest = channels - c; rest > 0; rest--, c++) {
         int32_t s = start[c];
-        for (int t = 0; t < taps; t++) s += (int32_t)((const BYTE *)tap[t])[c] * w[t * channels + c];
+        for (int t = 0; t < taps; t++) s += (int32_t)((const BYTE *)tap[t])[c] * w[(c / 4 * taps + t) * 4 + c % 4];
         y[c] = small_level(s, factor[c], low, high, base);
       }
     }
@@ -255,13 +299,12 @@ std::string Filled(std::string_view text, bool is_signed) {
       {"LANES", is_signed ? "16" : "8"},
       {"vctpLANEq", is_signed ? "vctp8q" : "vctp16q"},
       {"VEC", is_signed ? "int8x16_t" : "int16x8_t"},
+      {"FULLX(", is_signed ? "vldrbq_s8(" : "(int16x8_t)vldrbq_u16("},
+      {"FULLW(", is_signed ? "vldrbq_s8(" : "vldrbq_s16("},
       {"LOADX(", is_signed ? "vldrbq_z_s8(" : "(int16x8_t)vldrbq_z_u16("},
       {"LOADW(", is_signed ? "vldrbq_z_s8(" : "vldrbq_z_s16("},
       {"sKIND", is_signed ? "s8" : "s16"},
-      {"vmlaq_s32_HELIUM(s, LOAD4(tap[t] + c), ",
-       is_signed ? "vaddq_s32(s, vmulq_s32(vldrbq_s32((const int8_t *)tap[t] + c), "
-                 : "vaddq_s32(s, vmulq_s32((int32x4_t)vldrbq_u32(tap[t] + c), "},
-      {"vldrbq_s32(w + t * channels + c));", "vldrbq_s32(w + t * channels + c)));"},
+      {"LOAD4(", is_signed ? "vldrbq_s32((const int8_t *)" : "(int32x4_t)vldrbq_u32("},
   };
   std::string out(text);
   for (const auto& [from, to] : words)

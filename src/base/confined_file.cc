@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/memory_files.h"
 
 namespace ferry {
 namespace {
@@ -124,6 +125,9 @@ std::shared_ptr<MappedFile> MapConfinedFile(const std::string& folder, const std
                                             std::string_view folder_name) {
   if (location.empty() || location[0] == '/' || location.find('\0') != std::string::npos)
     Refuse("is not a path below ", folder_name);
+  // The folders of files in memory are parts of their names: nothing leads out of them but "..".
+  const std::string path = Cat(folder, "/", location);
+  if (location.find("..") == std::string::npos && !MemoryFileIdentity(path).empty()) return MappedFile::Open(path);
   Descriptor file = FolderWalk(folder, folder_name).OpenFile(location);
   CheckKind(file.number());
   return MappedFile::FromDescriptor(file.number(), location);

@@ -6,11 +6,13 @@
 #include <memory>
 
 #include "base/directory.h"
+#include "base/memory_files.h"
 #include "base/text.h"
 
 namespace ferry {
 
 std::string FileIdentity(const std::string& path) {
+  if (std::string in_memory = MemoryFileIdentity(path); !in_memory.empty()) return in_memory;
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return {};
   return Cat(info.st_dev, ":", info.st_ino, ":", info.st_size, ":", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec);

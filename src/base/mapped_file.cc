@@ -14,6 +14,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/memory_files.h"
 
 namespace ferry {
 namespace {
@@ -84,6 +85,13 @@ struct Descriptor {
 
 std::shared_ptr<MappedFile> MappedFile::Open(const std::string& path) {
   Require(path.find('\0') == std::string::npos, "the path '", Printable(path), "' contains a zero byte");
+  if (std::optional<std::span<const std::byte>> in_memory = TakeMemoryFile(path)) {
+    std::shared_ptr<MappedFile> file(new MappedFile);
+    file->name_ = path;
+    file->data_ = in_memory->data();
+    file->size_ = in_memory->size();
+    return file;
+  }
   // Without O_NONBLOCK, opening a pipe would wait for a writer before its kind can be looked at.
   Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.number < 0) {
@@ -100,6 +108,9 @@ std::shared_ptr<MappedFile> MappedFile::FromDescriptor(int descriptor, const std
   if (!S_ISREG(facts.st_mode)) Fail(ErrorCode::kIo, Printable(name), ": is ", KindOf(facts.st_mode), ", not a file");
   std::shared_ptr<MappedFile> file(new MappedFile);
   file->name_ = name;
+  if (static_cast<uint64_t>(facts.st_size) > PTRDIFF_MAX)
+    Fail(ErrorCode::kLimit, Printable(name), ": has ", static_cast<uint64_t>(facts.st_size),
+         " bytes, more than the memory of this machine can hold");
   file->size_ = static_cast<size_t>(facts.st_size);
   if (file->size_ == 0) return file;
   bool is_small = file->size_ <= kReadWhole;
@@ -119,7 +130,7 @@ std::shared_ptr<MappedFile> MappedFile::FromDescriptor(int descriptor, const std
 }
 
 MappedFile::~MappedFile() {
-  if (!data_) return;
+  if (!data_ || LeaveMemoryFile(data_)) return;
   LiveMappings& live = LiveMappings::All();
   std::lock_guard lock(live.mutex);
   live.by_begin.erase(reinterpret_cast<uintptr_t>(data_));

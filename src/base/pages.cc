@@ -13,7 +13,12 @@
 namespace ferry {
 namespace {
 
-constexpr size_t kLargePage = size_t{2} << 20;
+#ifdef __EMSCRIPTEN__
+// Address space is memory there, and filled with zeros: only what is needed is asked for.
+constexpr size_t kLargePage = size_t{64} << 10, kLeastMapping = size_t{256} << 10;
+#else
+constexpr size_t kLargePage = size_t{2} << 20, kLeastMapping = size_t{64} << 20;
+#endif
 
 // About the pages that lie wholly inside.
 void Advise(const void* data, size_t bytes, int advice, uintptr_t page) {
@@ -58,9 +63,8 @@ LargePages::~LargePages() {
 // Address space costs nothing: much is asked for at once. The first pages are small ones, so that small models do not
 // pay for large ones.
 LargePages::Room LargePages::Map(size_t bytes) {
-  constexpr size_t kAtLeast = size_t{64} << 20;
   const size_t in_small = mappings_.empty() ? kLargePage : 0;
-  const size_t usable = std::max(kAtLeast, (bytes + kLargePage - 1) / kLargePage * kLargePage);
+  const size_t usable = std::max(kLeastMapping, (bytes + kLargePage - 1) / kLargePage * kLargePage);
   const size_t whole = usable + kLargePage;
   void* begin = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (begin == MAP_FAILED) Fail(ErrorCode::kLimit, "no memory for ", bytes, " bytes");
@@ -121,7 +125,7 @@ void LargePages::Take(Room room) {
 }
 
 std::byte* LargePages::Allocate(size_t bytes) {
-  constexpr size_t kLargest = size_t{1} << 46;
+  constexpr auto kLargest = static_cast<size_t>(std::min<uint64_t>(uint64_t{1} << 46, PTRDIFF_MAX));
   if (bytes > kLargest) Fail(ErrorCode::kLimit, bytes, " bytes are more than any machine's memory");
   const Room room = Reserve(bytes);
   Take(room);

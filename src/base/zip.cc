@@ -39,7 +39,7 @@ class Fields {
   uint64_t U64(uint64_t offset) const { return Get<uint64_t>(offset); }
   std::string_view Text(uint64_t offset, uint64_t count) const {
     Need(offset, count, "a name");
-    return {reinterpret_cast<const char*>(bytes_.data()) + offset, count};
+    return {reinterpret_cast<const char*>(bytes_.data()) + offset, static_cast<size_t>(count)};
   }
 
  private:
@@ -311,7 +311,7 @@ SharedBytes ZipArchive::Inflate(const ZipEntry& entry) {
   if (result == Z_OK) result = inflate(&stream, Z_FINISH);
   bool complete = result == Z_STREAM_END && stream.avail_in == 0 && stream.total_out == entry.size;
   if (!complete) wrong("is damaged: its compressed data does not unfold to the size it claims");
-  SharedBytes contents{{memory.get(), entry.size}, memory};
+  SharedBytes contents{{memory.get(), static_cast<size_t>(entry.size)}, memory};
   CheckCrc(entry, contents.bytes);
   return contents;
 }

@@ -82,6 +82,11 @@ bool CanRun(Isa isa) {
   FERRY_DECLARE(baseline, TABLE) \
   FERRY_DECLARE(neon, TABLE)     \
   const TABLE& TABLE##Of(Isa isa) { return isa == Isa::kNeon ? neon::k##TABLE : baseline::k##TABLE; }
+#elif defined(__EMSCRIPTEN__)
+// Every engine that a page finds has vectors, and whoever opens it downloads what is not needed.
+#define FERRY_CHOOSE(TABLE)  \
+  FERRY_DECLARE(wasm, TABLE) \
+  const TABLE& TABLE##Of(Isa) { return wasm::k##TABLE; }
 #elif defined(__wasm__)
 #define FERRY_CHOOSE(TABLE)      \
   FERRY_DECLARE(baseline, TABLE) \

@@ -1,5 +1,7 @@
 #include "tensor/memory_space.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -12,7 +14,7 @@ namespace ferry {
 constinit HostMemorySpace host_memory;
 
 std::byte* HostMemorySpace::Allocate(size_t bytes) {
-  constexpr size_t kLargest = size_t{1} << 46;
+  constexpr auto kLargest = static_cast<size_t>(std::min<uint64_t>(uint64_t{1} << 46, PTRDIFF_MAX));
   if (bytes > kLargest) Fail(ErrorCode::kLimit, "a tensor of ", bytes, " bytes is larger than any machine's memory");
   const size_t rounded = (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
   if (rounded == 0) return nullptr;

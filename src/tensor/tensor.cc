@@ -92,11 +92,10 @@ size_t StorageBytes(DType type, int64_t count) {
   auto n = static_cast<uint64_t>(count);
   int bits = BitWidth(type);
   if (bits == 0) return 0;
-  if (bits < 8) return static_cast<size_t>(n / 8 * bits + (n % 8 * bits + 7) / 8);
-  size_t bytes;
-  if (__builtin_mul_overflow(n, static_cast<uint64_t>(bits / 8), &bytes) || bytes > PTRDIFF_MAX)
+  uint64_t bytes = n / 8 * static_cast<uint64_t>(bits) + (n % 8 * static_cast<uint64_t>(bits) + 7) / 8;
+  if ((bits >= 8 && __builtin_mul_overflow(n, static_cast<uint64_t>(bits / 8), &bytes)) || bytes > PTRDIFF_MAX)
     Fail(ErrorCode::kLimit, count, " elements of ", type, " are more than can be addressed");
-  return bytes;
+  return static_cast<size_t>(bytes);
 }
 
 Tensor::Tensor(DType type, Shape shape, MemorySpace& space)
@@ -106,7 +105,8 @@ Tensor::Tensor(DType type, Shape shape, MemorySpace& space)
       size_(shape_.ElementCount()),
       bytes_(StorageBytes(type, size_)) {
   if (type == DType::kString) {
-    Require(size_ <= (int64_t{1} << 32), "a tensor of ", size_, " strings is too large");
+    constexpr int64_t kMostStrings = std::min<int64_t>(int64_t{1} << 32, PTRDIFF_MAX / sizeof(std::string));
+    Require(size_ <= kMostStrings, "a tensor of ", size_, " strings is too large");
     buffer_ = Buffer::Strings(static_cast<size_t>(size_));
   } else {
     buffer_ = Buffer::Allocate(bytes_, space);

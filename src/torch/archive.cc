@@ -1,6 +1,7 @@
 #include "torch/archive.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "base/mapped_file.h"
@@ -9,7 +10,7 @@ namespace ferry::torch {
 namespace {
 
 // A tensor that repeats few elements (stride 0) may unfold to this much and no more.
-constexpr size_t kMostUnfoldedBytes = size_t{1} << 32;
+constexpr auto kMostUnfoldedBytes = static_cast<size_t>(std::min<uint64_t>(uint64_t{1} << 32, PTRDIFF_MAX));
 
 bool IsContiguous(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
   int64_t expected = 1;

@@ -1,9 +1,8 @@
 // Texts to rows of tokens: characters, what lies between separators, or what an expression matches. Tokens of fewer
 // characters than mincharnum are dropped; rows are filled up to one length, and may be marked at both ends.
-#include <re2/re2.h>
-
 #include "base/utf8.h"
 #include "ops/operator.h"
+#include "ops/support/regular_expression.h"
 
 namespace ferry {
 namespace {
@@ -13,8 +12,8 @@ using Tokens = std::vector<std::string_view>;
 struct TokenizerRules {
   bool by_characters = false;
   int64_t least = 1;
-  std::vector<std::unique_ptr<RE2>> separators;
-  std::unique_ptr<RE2> token;
+  std::vector<std::unique_ptr<const RegularExpression>> separators;
+  std::unique_ptr<const RegularExpression> token;
 
   explicit TokenizerRules(const Node& node) {
     least = node.Int("mincharnum", 0);
@@ -25,8 +24,8 @@ struct TokenizerRules {
     by_characters = texts.empty() ? expression == "." : texts.size() == 1 && texts[0].empty();
     Require(!by_characters || least < 2, "characters have no ", least, " characters (mincharnum)");
     if (by_characters) return;
-    for (const std::string& text : texts) separators.push_back(Compile(text));
-    if (texts.empty()) token = Compile(expression);
+    for (const std::string& text : texts) separators.push_back(CompileExpression(text));
+    if (texts.empty()) token = CompileExpression(expression);
   }
 
   Tokens Cut(std::string_view text) const {
@@ -35,16 +34,6 @@ struct TokenizerRules {
   }
 
  private:
-  static std::unique_ptr<RE2> Compile(const std::string& text) {
-    RE2::Options options;
-    options.set_log_errors(false);
-    options.set_longest_match(true);
-    auto compiled = std::make_unique<RE2>(text, options);
-    if (!compiled->ok())
-      Fail(ErrorCode::kInvalidModel, "'", Printable(text), "' is not a regular expression of RE2: ", compiled->error());
-    return compiled;
-  }
-
   static size_t After(std::string_view text, size_t place) {
     if (place >= text.size()) return place + 1;
     NextCodePoint(text, place);
@@ -67,21 +56,11 @@ struct TokenizerRules {
     return tokens;
   }
 
-  // The first match at or after a place.
-  static bool Find(const RE2& expression, std::string_view text, size_t from, size_t& begin, size_t& length) {
-    re2::StringPiece found;
-    re2::StringPiece all(text.data(), text.size());
-    if (from > text.size() || !expression.Match(all, from, text.size(), RE2::UNANCHORED, &found, 1)) return false;
-    begin = static_cast<size_t>(found.data() - text.data());
-    length = found.size();
-    return true;
-  }
-
   Tokens Matches(std::string_view text) const {
     Tokens tokens;
     if (!IsLong(text)) return tokens;
     size_t begin = 0, length = 0;
-    for (size_t from = 0; Find(*token, text, from, begin, length);) {
+    for (size_t from = 0; token->Find(text, from, begin, length);) {
       std::string_view part = text.substr(begin, length);
       bool taken = length > 0 && IsLong(part);
       if (taken) tokens.push_back(part);
@@ -97,7 +76,7 @@ struct TokenizerRules {
       Tokens next;
       for (std::string_view text : parts) {
         size_t from = 0, begin = 0, length = 0;
-        while (Find(*separator, text, from, begin, length)) {
+        while (separator->Find(text, from, begin, length)) {
           if (IsLong(text.substr(from, begin - from))) next.push_back(text.substr(from, begin - from));
           from = length > 0 ? begin + length : After(text, begin);
         }

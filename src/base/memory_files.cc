@@ -1,0 +1,97 @@
+#include "base/memory_files.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include "base/text.h"
+
+namespace ferry {
+namespace {
+
+struct File {
+  std::byte* data = nullptr;
+  size_t size = 0;
+  uint64_t number = 0;
+};
+
+struct MemoryFiles {
+  std::mutex mutex;
+  std::map<std::string, File> by_path;
+  std::map<const std::byte*, int> users;  // of every file's bytes; its path is one of them
+  uint64_t next_number = 1;
+
+  static MemoryFiles& All() {
+    static MemoryFiles* all = new MemoryFiles;  // outlives every file, also those closed at exit
+    return *all;
+  }
+
+  void Remove(const std::string& path) {
+    auto found = by_path.find(path);
+    if (found == by_path.end()) return;
+    Leave(found->second.data);
+    by_path.erase(found);
+  }
+
+  bool Leave(const std::byte* data) {
+    auto found = users.find(data);
+    if (found == users.end()) return false;
+    if (--found->second > 0) return true;
+    users.erase(found);
+    std::free(const_cast<std::byte*>(data));
+    return true;
+  }
+};
+
+// One spelling for one place: "/a//b/./c" is "/a/b/c".
+std::string Plain(std::string_view path) {
+  std::string plain;
+  for (const std::string& part : SplitText(path, '/'))
+    if (!part.empty() && part != ".") plain += "/" + part;
+  return plain;
+}
+
+}  // namespace
+
+void PutMemoryFile(std::string_view path, std::byte* data, size_t size) {
+  MemoryFiles& all = MemoryFiles::All();
+  std::lock_guard lock(all.mutex);
+  const std::string plain = Plain(path);
+  all.Remove(plain);
+  all.by_path[plain] = {data, size, all.next_number++};
+  if (data) all.users[data] = 1;
+}
+
+void RemoveMemoryFile(std::string_view path) {
+  MemoryFiles& all = MemoryFiles::All();
+  std::lock_guard lock(all.mutex);
+  all.Remove(Plain(path));
+}
+
+std::optional<std::span<const std::byte>> TakeMemoryFile(std::string_view path) {
+  MemoryFiles& all = MemoryFiles::All();
+  std::lock_guard lock(all.mutex);
+  if (all.by_path.empty()) return std::nullopt;
+  auto found = all.by_path.find(Plain(path));
+  if (found == all.by_path.end()) return std::nullopt;
+  const File& file = found->second;
+  if (file.data) ++all.users[file.data];
+  return std::span<const std::byte>(file.data, file.size);
+}
+
+bool LeaveMemoryFile(const std::byte* data) {
+  MemoryFiles& all = MemoryFiles::All();
+  std::lock_guard lock(all.mutex);
+  return all.Leave(data);
+}
+
+std::string MemoryFileIdentity(std::string_view path) {
+  MemoryFiles& all = MemoryFiles::All();
+  std::lock_guard lock(all.mutex);
+  if (all.by_path.empty()) return {};
+  auto found = all.by_path.find(Plain(path));
+  return found == all.by_path.end() ? std::string() : Cat("memory:", found->second.number, ":", found->second.size);
+}
+
+}  // namespace ferry

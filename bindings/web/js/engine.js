@@ -1,0 +1,512 @@
+// What works inside the worker (or, in Node, in place): files into the module's memory, sessions, runs, tools. A classic
+// script after the modules' loaders, makeSingle and makeThreaded; bundle.mjs puts them together.
+
+const dtypes = {1: 'float32', 2: 'uint8', 3: 'int8', 4: 'uint16', 5: 'int16', 6: 'int32', 7: 'int64', 8: 'string', 9: 'bool',
+  10: 'float16', 11: 'float64', 12: 'uint32', 13: 'uint64', 14: 'complex64', 15: 'complex128', 16: 'bfloat16', 17: 'float8e4m3fn',
+  18: 'float8e4m3fnuz', 19: 'float8e5m2', 20: 'float8e5m2fnuz', 21: 'uint4', 22: 'int4', 23: 'float4e2m1', 24: 'float8e8m0', 25: 'uint2',
+  26: 'int2', 27: 'float6e2m3', 28: 'float6e3m2'};
+const numbers = Object.fromEntries(Object.entries(dtypes).map(([number, name]) => [name, Number(number)]));
+const codes = ['ok', 'invalid_argument', 'invalid_model', 'not_found', 'unsupported', 'io', 'limit', 'cancelled', 'internal', 'deadline'];
+const largestFile = 2 ** 31 - 2 ** 16;
+
+class FerryError extends Error {
+  constructor(message, code) {
+    super(message);
+    this.name = 'FerryError';
+    this.code = code;
+  }
+}
+
+class Engine {
+  constructor() {
+    this.sessions = new Map();
+    this.next = 1;
+    this.dead = '';
+    this.lines = [];
+    this.errors = [];
+  }
+
+  // setup: {threads, wasm (bytes, module or URL), engine (URL of this script), name}
+  async start(setup) {
+    const threaded = setup.threads > 1;
+    let compiled;
+    const options = {
+      ferryWorkers: threaded ? setup.threads - 1 : 0,
+      print: (line) => this.lines.push(line),
+      printErr: (line) => this.errors.push(line),
+      onAbort: (why) => { this.dead = String(why || 'aborted'); },
+      instantiateWasm: (imports, receive) => {
+        compiled = compile(setup.wasm).then(async (module) => receive(await WebAssembly.instantiate(module, imports), module));
+        compiled.catch((error) => this.failed(error));
+        return {};
+      },
+    };
+    if (setup.engine) options.mainScriptUrlOrBlob = setup.engine;
+    this.threads = setup.threads;
+    this.module = await new Promise((resolve, reject) => {
+      this.failed = reject;
+      (threaded ? makeThreaded : makeSingle)(options).then(resolve, reject);
+    });
+    const m = this.module;
+    this.runtime = this.give((out) => m._ferry_runtime_create(threaded ? setup.threads : 1, out));
+    return {version: this.text(m._ferry_version()), threads: setup.threads};
+  }
+
+  // ---- the module's memory ----
+
+  get bytes() { return this.module.HEAPU8; }
+  get words() {
+    const heap = this.module.HEAPU8;
+    if (!this.view || this.view.buffer !== heap.buffer) this.view = new DataView(heap.buffer);
+    return this.view;
+  }
+  word(at) { return this.words.getUint32(at, true); }
+
+  allocate(size) {
+    const at = this.module._malloc(Math.max(1, size)) >>> 0;
+    if (!at) throw new FerryError(`no memory for ${size} bytes: the page's WebAssembly memory is full`, 'limit');
+    return at;
+  }
+
+  text(at) {
+    at >>>= 0;
+    const heap = this.bytes;
+    let end = at;
+    while (heap[end]) ++end;
+    return decoder.decode(heap.slice(at, end));
+  }
+
+  cString(text) {
+    const encoded = encoder.encode(text);
+    const at = this.allocate(encoded.length + 1);
+    const heap = this.bytes;
+    heap.set(encoded, at);
+    heap[at + encoded.length] = 0;
+    return at;
+  }
+
+  // Calls use(…addresses of the texts…) and frees them.
+  withTexts(texts, use) {
+    const made = texts.map((text) => this.cString(text));
+    try {
+      return use(...made);
+    } finally {
+      made.forEach((at) => this.module._free(at));
+    }
+  }
+
+  check(status) {
+    status >>>= 0;
+    if (!status) return;
+    const m = this.module;
+    const error = new FerryError(this.text(m._ferry_status_message(status)), codes[m._ferry_status_code(status)] || 'internal');
+    m._ferry_status_free(status);
+    throw error;
+  }
+
+  // For functions that write a handle to their last argument.
+  give(call) {
+    const out = this.allocate(4);
+    try {
+      this.words.setUint32(out, 0, true);
+      this.check(call(out));
+      return this.word(out);
+    } finally {
+      this.module._free(out);
+    }
+  }
+
+  guard(use) {
+    if (this.dead) throw new FerryError(`the WebAssembly module has stopped (${this.dead}): sessions have to be made again`, 'dead');
+    try {
+      return use();
+    } catch (error) {
+      if (error instanceof FerryError) throw error;
+      if (error instanceof WebAssembly.RuntimeError || error instanceof RangeError || error instanceof WebAssembly.Exception || typeof error === 'number')
+        this.dead = String(error && error.message || error);
+      throw new FerryError(`the WebAssembly module has stopped: ${error && error.message || error}`, 'dead');
+    }
+  }
+
+  // ---- files ----
+
+  // source: {url} | {blob} | {bytes}; gives the file's size.
+  async put({path, source, report}) {
+    if (source.bytes) return this.putBytes(path, source.bytes);
+    if (source.blob) return this.putStream(path, source.blob.stream(), source.blob.size, report);
+    let response;
+    try {
+      response = await fetch(source.url);
+    } catch (error) {
+      throw new FerryError(`${source.url} cannot be fetched: ${error.message}`, 'not_found');
+    }
+    if (!response.ok) throw new FerryError(`${source.url} cannot be fetched: ${response.status} ${response.statusText}`, 'not_found');
+    const length = response.headers.get('content-encoding') ? 0 : Number(response.headers.get('content-length') || 0);
+    if (!response.body) return this.putBytes(path, new Uint8Array(await response.arrayBuffer()));
+    return this.putStream(path, response.body, length, report);
+  }
+
+  refuseSize(path, size) {
+    if (size > largestFile)
+      throw new FerryError(`${path.split('/').pop()} has ${size} bytes: a page's memory has room for files of at most 2 GB`, 'limit');
+  }
+
+  keep(path, at, size) { this.withTexts([path], (name) => this.module._ferry_web_put(name, size ? at : 0, size)); }
+
+  putBytes(path, data) {
+    return this.guard(() => {
+      this.refuseSize(path, data.length);
+      const at = this.allocate(data.length);
+      this.bytes.set(data, at);
+      this.keep(path, at, data.length);
+      return data.length;
+    });
+  }
+
+  // Piece by piece to where the file will lie: it is never there twice. A length that is not known is guessed and doubled.
+  async putStream(path, stream, length, report) {
+    this.refuseSize(path, length);
+    let room = length || 1 << 20, at = this.guard(() => this.allocate(room)), done = 0;
+    const reader = stream.getReader();
+    try {
+      for (;;) {
+        const {value, done: ended} = await reader.read();
+        if (ended) break;
+        if (done + value.length > room) {
+          room = Math.max(2 * room, done + value.length);
+          this.refuseSize(path, done + value.length);
+          const larger = this.guard(() => this.allocate(room));
+          this.bytes.copyWithin(larger, at, at + done);
+          this.module._free(at);
+          at = larger;
+        }
+        this.bytes.set(value, at + done);
+        done += value.length;
+        if (report) report(done, length);
+      }
+      if (length && done !== length) throw new FerryError(`${path.split('/').pop()} ended after ${done} of ${length} bytes`, 'io');
+      this.guard(() => this.keep(path, at, done));
+      at = 0;
+      return done;
+    } finally {
+      if (at && !this.dead) this.module._free(at);
+    }
+  }
+
+  // For bytes that come in pieces from another thread.
+  putBegin({path, size}) {
+    return this.guard(() => {
+      this.refuseSize(path, size);
+      return this.allocate(size);
+    });
+  }
+  putPiece({at, offset, bytes}) { this.bytes.set(bytes, at + offset); }
+  putEnd({path, at, size}) { this.guard(() => this.keep(path, at, size)); }
+
+  remove({paths}) {
+    if (this.dead) return;
+    for (const path of paths) this.withTexts([path], (name) => this.module._ferry_web_remove(name));
+  }
+
+  // ---- sessions ----
+
+  open({path, options}) {
+    return this.guard(() => {
+      const m = this.module;
+      const made = this.give((out) => m._ferry_options_create(out));
+      try {
+        this.check(m._ferry_options_set_runtime(made, this.runtime));
+        if (options.optimize === false) this.check(m._ferry_options_set_optimize(made, 0));
+        if (options.exact) this.check(m._ferry_options_set_exact(made, 1));
+        if (options.maxBytes) this.check(m._ferry_options_set_max_bytes(made, options.maxBytes));
+        if (options.timeLimit) this.check(m._ferry_options_set_time_limit(made, options.timeLimit));
+        for (const [name, size] of Object.entries(options.dimensions || {}))
+          this.withTexts([name], (at) => this.check(m._ferry_options_set_dimension(made, at, BigInt(size))));
+        const session = this.withTexts([path], (at) => this.give((out) => m._ferry_session_open(at, made, out)));
+        const id = this.next++;
+        this.sessions.set(id, {session, names: new Map()});
+        return {id, threads: this.threads, inputs: this.values(session, 'input'), outputs: this.values(session, 'output'),
+          optional: this.values(session, 'overridable')};
+      } finally {
+        m._ferry_options_free(made);
+      }
+    });
+  }
+
+  values(session, what) {
+    const m = this.module;
+    const count = m[`_ferry_${what}_count`](session);
+    return Array.from({length: count}, (_, i) => {
+      const info = m[`_ferry_${what}`](session, i) >>> 0;
+      const name = this.text(m._ferry_info_name(info));
+      if (m._ferry_info_kind(info) !== 1) return {name, isTensor: false, type: this.text(m._ferry_info_type(info))};
+      const rank = Number(m._ferry_info_rank(info));
+      const shape = Array.from({length: Math.max(0, rank)}, (_, axis) => {
+        const size = Number(m._ferry_info_dim(info, axis));
+        return size >= 0 ? size : this.text(m._ferry_info_dim_name(info, axis));
+      });
+      return {name, isTensor: true, type: dtypes[m._ferry_info_dtype(info)] || 'undefined', shape: rank < 0 ? undefined : shape};
+    });
+  }
+
+  release({id}) {
+    const held = this.sessions.get(id);
+    if (!held || this.dead) return;
+    this.sessions.delete(id);
+    this.module._ferry_session_free(held.session);
+    for (const at of held.names.values()) this.module._free(at);
+  }
+
+  nameOf(held, name) {
+    let at = held.names.get(name);
+    if (!at) held.names.set(name, at = this.cString(name));
+    return at;
+  }
+
+  // feeds and results: [name, {type, dims, data}].
+  run({id, feeds, outputs, profile}) {
+    return this.guard(() => {
+      const held = this.sessions.get(id);
+      if (!held) throw new FerryError('the session was released', 'invalid_argument');
+      const m = this.module, values = [], count = feeds.length;
+      const table = this.allocate(4 * (2 * count + 2 * outputs.length));
+      const given = table + 4 * count, wanted = given + 4 * count, results = wanted + 4 * outputs.length;
+      let options = 0, record = 0;
+      try {
+        feeds.forEach(([name, tensor], i) => {
+          const value = this.valueOf(tensor, name);
+          values.push(value);
+          const at = this.nameOf(held, name);
+          this.words.setUint32(table + 4 * i, at, true);
+          this.words.setUint32(given + 4 * i, value, true);
+        });
+        outputs.forEach((name, i) => {
+          const at = this.nameOf(held, name);
+          this.words.setUint32(wanted + 4 * i, at, true);
+        });
+        if (profile) {
+          record = this.give((out) => m._ferry_profile_create(out));
+          options = this.give((out) => m._ferry_run_options_create(out));
+          this.check(m._ferry_run_options_set_profile(options, record));
+        }
+        this.check(m._ferry_run_with(held.session, options, table, given, count, wanted, outputs.length, results));
+        const made = outputs.map((name, i) => {
+          const value = this.word(results + 4 * i);
+          try {
+            return [name, this.fromValue(value)];
+          } finally {
+            m._ferry_value_free(value);
+          }
+        });
+        return profile ? {made, profile: this.profileOf(record)} : {made};
+      } finally {
+        values.forEach((value) => m._ferry_value_free(value));
+        if (options) m._ferry_run_options_free(options);
+        if (record) m._ferry_profile_free(record);
+        m._free(table);
+      }
+    });
+  }
+
+  profileOf(record) {
+    if (!this.module.FS) throw new FerryError("profiles are written by 'ferry-web', not by 'ferry-web/run'", 'unsupported');
+    const path = '/profile.json';
+    this.withTexts([path], (at) => this.check(this.module._ferry_profile_write(record, at)));
+    const text = this.module.FS.readFile(path, {encoding: 'utf8'});
+    this.module.FS.unlink(path);
+    return text;
+  }
+
+  valueOf({type, dims, data}, name) {
+    const m = this.module;
+    const number = numbers[type];
+    if (!number) throw new FerryError(`input '${name}' has the type '${type}', which ONNX does not have`, 'invalid_argument');
+    const shape = this.allocate(8 * Math.max(1, dims.length));
+    try {
+      dims.forEach((dim, i) => this.words.setBigInt64(shape + 8 * i, BigInt(dim), true));
+      if (type === 'string') return this.stringsOf(shape, dims.length, data);
+      const raw = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+      const value = this.give((out) => m._ferry_tensor_create(number, shape, dims.length, out));
+      const size = m._ferry_tensor_bytes(value) >>> 0;
+      if (size !== raw.length) {
+        m._ferry_value_free(value);
+        throw new FerryError(`input '${name}' of shape [${dims}] and type ${type} takes ${size} bytes, its data has ${raw.length}`, 'invalid_argument');
+      }
+      if (size) this.bytes.set(raw, m._ferry_tensor_mutable_data(value) >>> 0);
+      return value;
+    } finally {
+      m._free(shape);
+    }
+  }
+
+  stringsOf(shape, rank, strings) {
+    const encoded = strings.map((text) => encoder.encode(String(text)));
+    const table = this.allocate(8 * Math.max(1, encoded.length));
+    const all = this.allocate(encoded.reduce((sum, text) => sum + text.length, 0));
+    try {
+      let at = all;
+      encoded.forEach((text, i) => {
+        this.bytes.set(text, at);
+        this.words.setUint32(table + 4 * i, at, true);
+        this.words.setUint32(table + 4 * (encoded.length + i), text.length, true);
+        at += text.length;
+      });
+      return this.give((out) => this.module._ferry_tensor_of_strings(shape, rank, table, table + 4 * encoded.length, out));
+    } finally {
+      this.module._free(table);
+      this.module._free(all);
+    }
+  }
+
+  fromValue(value) {
+    const m = this.module;
+    switch (m._ferry_value_kind(value)) {
+      case 1: return this.fromTensor(value);
+      case 2:
+        return {sequence: Array.from({length: m._ferry_sequence_count(value)}, (_, i) =>
+          this.borrow((out) => m._ferry_sequence_element(value, i, out)))};
+      case 3: return {keys: this.borrow((out) => m._ferry_map_keys(value, out)), values: this.borrow((out) => m._ferry_map_values(value, out))};
+      case 5: return {empty: true};
+      default: throw new FerryError('an output is a sparse tensor, for which JavaScript has no class', 'unsupported');
+    }
+  }
+  borrow(call) {
+    const value = this.give(call);
+    try {
+      return this.fromValue(value);
+    } finally {
+      this.module._ferry_value_free(value);
+    }
+  }
+
+  fromTensor(value) {
+    const m = this.module;
+    const type = dtypes[m._ferry_tensor_dtype(value)];
+    const at = m._ferry_tensor_dims(value) >>> 0;
+    const dims = Array.from({length: m._ferry_tensor_rank(value)}, (_, i) => Number(this.words.getBigInt64(at + 8 * i, true)));
+    if (type === 'string') {
+      const length = this.allocate(4);
+      const size = Number(m._ferry_tensor_size(value));
+      const data = Array.from({length: size}, (_, i) => {
+        const text = m._ferry_tensor_string(value, BigInt(i), length) >>> 0;
+        return decoder.decode(this.bytes.slice(text, text + this.word(length)));
+      });
+      m._free(length);
+      return {type, dims, data};
+    }
+    const size = m._ferry_tensor_bytes(value) >>> 0;
+    const from = m._ferry_tensor_data(value) >>> 0;
+    return {type, dims, data: this.bytes.slice(from, from + size)};
+  }
+
+  // ---- tools ----
+
+  // One command line. `results` names files to give back; status as the command's.
+  command({words, results = []}) {
+    return this.guard(() => {
+      const m = this.module;
+      if (!m._ferry_web_command) throw new FerryError("'ferry-web/run' has no tools: import 'ferry-web'", 'unsupported');
+      this.lines.length = this.errors.length = 0;
+      const given = ['ferry', ...words].map((word) => this.cString(word));
+      const table = this.allocate(4 * given.length);
+      given.forEach((at, i) => this.words.setUint32(table + 4 * i, at, true));
+      const status = m._ferry_web_command(given.length, table);
+      given.forEach((at) => m._free(at));
+      m._free(table);
+      const files = {};
+      for (const path of results) {
+        if (!m.FS.analyzePath(path).exists) continue;
+        files[path] = m.FS.readFile(path);
+        m.FS.unlink(path);
+      }
+      return {status, output: this.lines.join('\n'), errors: this.errors.join('\n'), files};
+    });
+  }
+
+  graph({path}) {
+    return this.guard(() => {
+      const at = this.withTexts([path], (name) => this.give((out) => this.module._ferry_web_graph(name, out)));
+      const text = this.text(at);
+      this.module._free(at);
+      return text;
+    });
+  }
+
+  weight({path, name}) {
+    return this.guard(() => this.withTexts([path, name], (file, weight) => this.borrow((out) => this.module._ferry_web_tensor(file, weight, out))));
+  }
+
+  // Files for tools that look for folders; by contrast to put() they are copies.
+  write({files}) {
+    const {FS} = this.module;
+    for (const [path, data] of Object.entries(files)) {
+      const parts = path.split('/').slice(1, -1);
+      parts.forEach((_, i) => {
+        const folder = `/${parts.slice(0, i + 1).join('/')}`;
+        if (!FS.analyzePath(folder).exists) FS.mkdir(folder);
+      });
+      FS.writeFile(path, data);
+    }
+  }
+
+  erase({paths}) { for (const path of paths) if (this.module.FS.analyzePath(path).exists) this.module.FS.unlink(path); }
+
+  memory() { return {bytes: this.module.HEAPU8.length, sessions: this.sessions.size}; }
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+async function compile(wasm) {
+  if (wasm instanceof WebAssembly.Module) return wasm;
+  if (wasm.bytes) return WebAssembly.compile(wasm.bytes);
+  let response;
+  try {
+    response = await fetch(wasm.url);
+  } catch (error) {
+    throw new FerryError(`${wasm.url} cannot be fetched (${error.message}): set env.wasm.wasmPaths to the folder with Ferry's .wasm files`, 'not_found');
+  }
+  if (!response.ok)
+    throw new FerryError(`${wasm.url} cannot be fetched (${response.status} ${response.statusText}): set env.wasm.wasmPaths to the folder with Ferry's .wasm files`, 'not_found');
+  const type = response.headers.get('content-type') || '';
+  if (WebAssembly.compileStreaming && type.split(';')[0].trim() === 'application/wasm') return WebAssembly.compileStreaming(response);
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  if (bytes[0] !== 0 || bytes[1] !== 97)
+    throw new FerryError(`${wasm.url} is not a WebAssembly file (the server answers '${type}'): set env.wasm.wasmPaths to the folder with Ferry's .wasm files`, 'not_found');
+  return WebAssembly.compile(bytes);
+}
+
+// The arrays of an answer, to be handed over instead of copied.
+function arraysIn(answer, found = []) {
+  if (ArrayBuffer.isView(answer)) {
+    if (!(typeof SharedArrayBuffer !== 'undefined' && answer.buffer instanceof SharedArrayBuffer)) found.push(answer.buffer);
+  } else if (answer && typeof answer === 'object') {
+    for (const part of Object.values(answer)) arraysIn(part, found);
+  }
+  return found;
+}
+
+// In a worker: a call is {id, call, given}, an answer {id, result} or {id, error}.
+function serve(port) {
+  const engine = new Engine();
+  let setup;
+  const started = new Promise((resolve) => { setup = resolve; });
+  port.onmessage = async ({data}) => {
+    if (!data || !data.call) return;
+    const {id, call, given} = data;
+    try {
+      if (call === 'start') {
+        const result = await engine.start(given);
+        setup();
+        port.postMessage({id, result});
+        return;
+      }
+      await started;
+      if (call === 'put') given.report = (loaded, total) => port.postMessage({id, progress: {loaded, total}});
+      const result = await engine[call](given);
+      port.postMessage({id, result}, arraysIn(result));
+    } catch (error) {
+      port.postMessage({id, error: {message: error.message || String(error), code: error.code || 'internal'}});
+    }
+  };
+}

@@ -1,0 +1,176 @@
+// Where the work is done: a worker in pages, in place inside workers, in Node and where env.wasm.proxy is false.
+import {env, hasRelaxedSimd, isNode, threadsWanted} from './env.mjs';
+import engineText from 'ferry-engine-text';
+import {flavour, here, loadEngineFile, readLocal} from 'ferry-place';
+
+export class FerryError extends Error {
+  constructor(message, code) {
+    super(message);
+    this.name = 'FerryError';
+    this.code = code;
+  }
+}
+
+function folder() {
+  const paths = env.wasm.wasmPaths;
+  if (typeof paths === 'string') return paths.endsWith('/') ? paths : `${paths}/`;
+  if (paths && typeof paths === 'object' && paths.wasm) {
+    const url = String(paths.wasm);
+    if (/ferry[^/]*\.wasm$/.test(url)) return {url};
+  }
+  return here();
+}
+
+function wasmName(threads, relaxed) {
+  return `ferry-${flavour}-${threads > 1 ? 'mt' : 'st'}${relaxed ? '-relaxed' : ''}.wasm`;
+}
+
+function wasmPlace(threads) {
+  if (env.wasm.wasmBinary) return {bytes: new Uint8Array(env.wasm.wasmBinary)};
+  const relaxed = env.wasm.relaxedSimd !== false && hasRelaxedSimd();
+  const base = folder();
+  if (base.url) return base;
+  const name = wasmName(threads, relaxed);
+  if (isNode) return {bytes: readLocal(base, name)};
+  return {url: new URL(name, new URL(base, globalThis.location ? location.href : undefined)).href};
+}
+
+let engineURL;
+function engineScript() {
+  if (env.wasm.workerURL) return String(env.wasm.workerURL);
+  return engineURL ||= URL.createObjectURL(new Blob([engineText], {type: 'text/javascript'}));
+}
+
+class WorkerHost {
+  constructor() {
+    this.waiting = new Map();
+    this.next = 1;
+    this.dead = '';
+  }
+  async start(setup) {
+    setup.engine = engineScript();
+    this.worker = new Worker(setup.engine, {name: 'ferry'});
+    this.worker.onmessage = ({data}) => this.answer(data);
+    this.worker.onerror = (event) => {
+      event.preventDefault && event.preventDefault();
+      this.end(`the worker has failed: ${event.message || 'its script cannot be loaded (does the page\'s policy allow worker-src blob:? If not, set env.wasm.workerURL)'}`);
+    };
+    return this.call('start', setup);
+  }
+  answer({id, result, error, progress}) {
+    const waits = this.waiting.get(id);
+    if (!waits) return;
+    if (progress) {
+      if (waits.report) waits.report(progress.loaded, progress.total);
+      return;
+    }
+    this.waiting.delete(id);
+    if (!error) return waits.resolve(result);
+    waits.reject(new FerryError(error.message, error.code));
+    if (error.code === 'dead') this.end(error.message);
+  }
+  // Whoever waits is told; the next call starts another worker.
+  end(why) {
+    if (this.dead) return;
+    this.dead = why;
+    if (this.worker) this.worker.terminate();
+    for (const waits of this.waiting.values()) waits.reject(new FerryError(why, 'dead'));
+    this.waiting.clear();
+    forget(this);
+  }
+  call(name, given, report, transfer = []) {
+    if (this.dead) return Promise.reject(new FerryError(this.dead, 'dead'));
+    return new Promise((resolve, reject) => {
+      const id = this.next++;
+      this.waiting.set(id, {resolve, reject, report});
+      this.worker.postMessage({id, call: name, given}, transfer);
+    });
+  }
+  // Bytes of the page in pieces: all that is ever there twice is one piece.
+  async putBytes(path, bytes, report) {
+    const at = await this.call('putBegin', {path, size: bytes.length});
+    const piece = 8 << 20;
+    for (let offset = 0; offset < bytes.length; offset += piece) {
+      const part = bytes.slice(offset, offset + piece);
+      await this.call('putPiece', {at, offset, bytes: part}, undefined, [part.buffer]);
+      if (report) report(Math.min(bytes.length, offset + piece), bytes.length);
+    }
+    await this.call('putEnd', {path, at, size: bytes.length});
+  }
+}
+
+class LocalHost {
+  constructor() { this.dead = ''; }
+  async start(setup) {
+    const loaded = await loadEngineFile(engineText, isNode ? undefined : (setup.engine = engineScript()));
+    if (loaded.file) setup.engine = loaded.file;
+    this.engine = new loaded.Engine();
+    return this.engine.start(setup);
+  }
+  async call(name, given, report) {
+    try {
+      if (name === 'put') given.report = report;
+      return await this.engine[name](given);
+    } catch (error) {
+      if (error.code === 'dead') this.end(error.message);
+      throw new FerryError(error.message, error.code || 'internal');
+    }
+  }
+  end(why) {
+    this.dead = why;
+    forget(this);
+  }
+  async putBytes(path, bytes) { this.engine.putBytes(path, bytes); }
+}
+
+let current;
+function forget(host) {
+  if (current && current.host === host) current = undefined;
+}
+
+async function startHost() {
+  const threads = threadsWanted();
+  const inPage = typeof window !== 'undefined' && typeof document !== 'undefined';
+  const useWorker = !isNode && typeof Worker !== 'undefined' && (env.wasm.proxy ?? inPage);
+  const host = useWorker ? new WorkerHost() : new LocalHost();
+  current.host = host;
+  const ready = host.start({threads, wasm: wasmPlace(threads)});
+  const limit = env.wasm.initTimeout;
+  await (limit > 0 ? Promise.race([ready, new Promise((_, reject) =>
+    setTimeout(() => reject(new FerryError(`WebAssembly was not ready after ${limit} ms (env.wasm.initTimeout)`, 'deadline')), limit))]) : ready);
+  return host;
+}
+
+// The one engine of this page; made by whoever asks first, and again after it has stopped.
+export async function theHost() {
+  if (!current) {
+    const mine = current = {};
+    mine.ready = startHost();
+    mine.ready.catch(() => { if (current === mine) current = undefined; });
+  }
+  return current.ready;
+}
+
+let nextFolder = 1;
+export const newFolder = () => `/f${nextFolder++}`;
+
+// What a model or data file may be: a URL, a Blob or File, bytes, or {name, data}.
+export async function putFile(host, path, source, report) {
+  if (typeof source === 'string' || source instanceof URL) {
+    const text = String(source);
+    if (isNode && !/^(https?|blob|data):/.test(text)) return host.putBytes(path, readLocal('', text), report);
+    const url = globalThis.location ? new URL(text, globalThis.document ? document.baseURI : location.href).href : text;
+    return host.call('put', {path, source: {url}}, report);
+  }
+  if (typeof Blob !== 'undefined' && source instanceof Blob) return host.call('put', {path, source: {blob: source}}, report);
+  const bytes = bytesOf(source);
+  if (!bytes) throw new TypeError(`a model is a URL, a Blob, an ArrayBuffer or a Uint8Array, not ${source === null ? 'null' : typeof source}`);
+  return host.putBytes(path, bytes, report);
+}
+
+export function bytesOf(source) {
+  if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
+  const isBuffer = source instanceof ArrayBuffer || (typeof SharedArrayBuffer !== 'undefined' && source instanceof SharedArrayBuffer) ||
+    Object.prototype.toString.call(source) === '[object ArrayBuffer]';
+  return isBuffer ? new Uint8Array(source) : undefined;
+}

@@ -1,0 +1,157 @@
+// InferenceSession as onnxruntime-common has it.
+import {Tensor, arrayFor} from './tensor.mjs';
+import {FerryError, newFolder, putFile, theHost} from './host.mjs';
+import {ModelFile} from './model_file.mjs';
+
+const known = new Set(['wasm', 'cpu', 'ferry']);
+
+function checkProviders(list) {
+  if (!list || list.length === 0) return;
+  const names = list.map((provider) => typeof provider === 'string' ? provider : provider.name);
+  if (names.some((name) => known.has(name))) return;
+  throw new Error(`no available backend found. ERR: ${names.map((name) => `[${name}] backend not found.`).join(', ')}`);
+}
+
+async function putExternal(host, folder, list, report) {
+  const paths = [];
+  for (const entry of list || []) {
+    const [name, data] = typeof entry === 'string' ? [entry.replace(/[?#].*$/, '').split('/').pop(), entry] : [entry.path, entry.data];
+    const path = `${folder}/${String(name).replace(/^\.?\//, '')}`;
+    await putFile(host, path, data, report);
+    paths.push(path);
+  }
+  return paths;
+}
+
+// A tensor of any class, as it goes to the engine.
+function flat(tensor, name) {
+  if (!tensor || typeof tensor !== 'object' || !tensor.dims || !tensor.type) throw new TypeError(`input '${name}' must be a Tensor`);
+  if (tensor.location && tensor.location !== 'cpu' && tensor.location !== 'cpu-pinned')
+    throw new Error(`input '${name}' lies in '${tensor.location}': Ferry takes tensors on the CPU, read it back first`);
+  return {type: tensor.type, dims: [...tensor.dims], data: tensor.data};
+}
+
+function toTensor(made) {
+  if (made.sequence) return made.sequence.map(toTensor);
+  if (made.keys) {
+    const keys = toTensor(made.keys).data, values = toTensor(made.values).data;
+    return new Map(Array.from(keys, (key, i) => [key, values[i]]));
+  }
+  if (made.empty) return null;
+  if (made.type === 'string') return new Tensor('string', made.data, made.dims);
+  const Wanted = arrayFor(made.type), {data} = made;
+  return new Tensor(made.type, new Wanted(data.buffer, data.byteOffset, Math.floor(data.byteLength / Wanted.BYTES_PER_ELEMENT)), made.dims);
+}
+
+export class InferenceSession {
+  #host;
+  #id;
+  #profiling = false;
+  #profile = '';
+  constructor(host, opened) {
+    this.#host = host;
+    this.#id = opened.id;
+    this.threads = opened.threads;
+    this.inputNames = opened.inputs.map((input) => input.name);
+    this.outputNames = opened.outputs.map((output) => output.name);
+    this.inputMetadata = opened.inputs;
+    this.outputMetadata = opened.outputs;
+    this.optionalNames = opened.optional.map((input) => input.name);
+  }
+
+  static async create(model, second, third, fourth) {
+    let options = second || {};
+    if (typeof second === 'number') {
+      const length = typeof third === 'number' ? third : model.byteLength - second;
+      options = (typeof third === 'number' ? fourth : third) || {};
+      if (second < 0 || second >= model.byteLength) throw new RangeError(`'byteOffset' is out of range [0, ${model.byteLength}).`);
+      if (length <= 0 || second + length > model.byteLength) throw new RangeError(`'byteLength' is out of range (0, ${model.byteLength - second}].`);
+      model = new Uint8Array(model, second, length);
+    }
+    if (typeof options !== 'object') throw new TypeError("'options' must be an object.");
+    checkProviders(options.executionProviders);
+    const host = await theHost();
+    const folder = newFolder();
+    const path = model instanceof ModelFile ? model.pathOn(host) : `${folder}/model.onnx`;
+    const paths = [];
+    try {
+      if (!(model instanceof ModelFile)) {
+        await putFile(host, path, model, options.onProgress);
+        paths.push(path);
+      }
+      paths.push(...await putExternal(host, path.replace(/\/[^/]*$/, ''), options.externalData, options.onProgress));
+      const opened = await host.call('open', {path, options: {
+        optimize: options.graphOptimizationLevel !== 'disabled', exact: options.exact, maxBytes: options.maxBytes,
+        timeLimit: options.timeLimit, dimensions: options.freeDimensionOverrides,
+      }});
+      const session = new InferenceSession(host, opened);
+      if (options.enableProfiling) session.startProfiling();
+      return session;
+    } finally {
+      // The session maps what it needs: the names may go.
+      if (!host.dead) await host.call('remove', {paths});
+    }
+  }
+
+  async run(feeds, second, third) {
+    if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || typeof feeds.dims !== 'undefined')
+      throw new TypeError("'feeds' must be an object that use input names as keys and OnnxValue as corresponding values.");
+    const {names, prepared} = this.#fetches(second);
+    for (const name of this.inputNames)
+      if (typeof feeds[name] === 'undefined') throw new Error(`input '${name}' is missing in 'feeds'.`);
+    const given = [];
+    for (const [name, tensor] of Object.entries(feeds)) {
+      if (!this.inputNames.includes(name) && !this.optionalNames.includes(name)) throw new Error(`invalid input '${name}'`);
+      given.push([name, flat(tensor, name)]);
+    }
+    if (this.#id === undefined) throw new FerryError('the session was released', 'invalid_argument');
+    const {made, profile} = await this.#host.call('run', {id: this.#id, feeds: given, outputs: names, profile: this.#profiling});
+    if (profile) this.#profile = profile;
+    const results = {};
+    for (const [name, value] of made) results[name] = fill(prepared && prepared[name], toTensor(value), name);
+    return results;
+  }
+
+  #fetches(second) {
+    if (second === undefined || second === null) return {names: this.outputNames};
+    if (typeof second !== 'object') throw new TypeError('Unexpected argument[1]: must be \'fetches\' or \'options\'.');
+    if (typeof second.dims !== 'undefined') throw new TypeError("'fetches' cannot be a Tensor");
+    if (Array.isArray(second)) {
+      if (second.length === 0) throw new TypeError("'fetches' cannot be an empty array.");
+      for (const name of second) {
+        if (typeof name !== 'string') throw new TypeError("'fetches' must be a string array or an object.");
+        if (!this.outputNames.includes(name)) throw new RangeError(`'fetches' contains invalid output name: ${name}.`);
+      }
+      return {names: second};
+    }
+    const names = this.outputNames.filter((name) => Object.hasOwn(second, name));
+    return names.length ? {names, prepared: second} : {names: this.outputNames};
+  }
+
+  startProfiling() { this.#profiling = true; }
+  // The trace of the last run, as chrome://tracing reads it.
+  endProfiling() {
+    this.#profiling = false;
+    const text = this.#profile;
+    this.#profile = '';
+    return text;
+  }
+
+  async release() {
+    if (this.#id === undefined) return;
+    const id = this.#id;
+    this.#id = undefined;
+    if (!this.#host.dead) await this.#host.call('release', {id});
+  }
+  async [Symbol.asyncDispose ?? Symbol.for('asyncDispose')]() { await this.release(); }
+}
+
+// A tensor that the caller has made ready for a result.
+function fill(prepared, made, name) {
+  if (!prepared || !prepared.data) return made;
+  if (prepared.type !== made.type || prepared.data.length !== made.data.length)
+    throw new Error(`the tensor given for output '${name}' is ${prepared.type} [${prepared.dims}], the result ${made.type} [${made.dims}]`);
+  if (Array.isArray(prepared.data)) made.data.forEach((text, i) => { prepared.data[i] = text; });
+  else prepared.data.set(made.data);
+  return prepared;
+}

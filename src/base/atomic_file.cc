@@ -74,6 +74,12 @@ int OpenUnnamed(int folder, mode_t mode) {
   return -1;
 }
 
+#ifdef __EMSCRIPTEN__
+int ConnectTo(const std::string&) {
+  errno = ENOTSUP;  // no file of a page is a socket
+  return -1;
+}
+#else
 int ConnectTo(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -91,6 +97,7 @@ int ConnectTo(const std::string& path) {
   errno = reason;
   return -1;
 }
+#endif
 
 }  // namespace
 

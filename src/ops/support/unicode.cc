@@ -1,38 +1,15 @@
 #include "ops/support/unicode.h"
 
-#ifdef __EMSCRIPTEN__
-#include <emscripten.h>
-#else
+#ifndef __EMSCRIPTEN__
 #include <utf8proc.h>
 #endif
 
 #include "base/utf8.h"
 
 #ifdef __EMSCRIPTEN__
-// JavaScript knows Unicode already; a mapping to more than one character is not a simple one.
-EM_JS(int, ferry_map_case, (int code_point, int upper), {
-  const letter = String.fromCodePoint(code_point);
-  const mapped = upper ? letter.toUpperCase() : letter.toLowerCase();
-  const first = mapped.codePointAt(0);
-  return String.fromCodePoint(first) == = mapped ? first : code_point;
-});
-EM_JS(int, ferry_in_unicode_class, (const char* name, int code_point), {
-  const known = Module.ferryUnicode || (Module.ferryUnicode = new Map());
-  const text = UTF8ToString(name);
-  if (!known.has(text)) {
-    let made = null;
-    for (const form of [`\\p{${text}}`, `\\p{Script=${text}}`]) {
-      try {
-        made = made || (/ ^[A - Za - z_] + $ /.test(text) ? new RegExp(form, "u") : null);
-      } catch (error) {
-        made = null;
-      }
-    }
-    known.set(text, made);
-  }
-  const found = known.get(text);
-  return found ? Number(found.test(String.fromCodePoint(code_point))) : -1;
-});
+// JavaScript knows Unicode already (bindings/web/build/library.js).
+extern "C" int ferry_map_case(int code_point, int upper);
+extern "C" int ferry_in_unicode_class(const char* name, int code_point);  // -1: there is no such class
 #endif
 
 namespace ferry {

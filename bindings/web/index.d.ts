@@ -1,0 +1,34 @@
+// ferry-web: the runtime and the tools. Answers are what the command line prints with --json (docs/cli.md).
+import type {ModelFile, Source, TensorLike} from './run';
+export * from './run';
+
+type Model = Source | ModelFile | {name?: string; data: Source; externalData?: readonly {path: string; data: Source}[]};
+interface Made {
+  bytes: Uint8Array;
+  report: any;
+}
+
+export function check(model: Model): Promise<any>;
+export function info(model: Model, options?: {layers?: boolean; dims?: {[name: string]: number}}): Promise<any>;
+/** With `fix`, the mended model comes as `fixed` where something could be mended. */
+export function doctor(model: Model, options?: {fix?: boolean; targets?: string[]; args?: string[]}): Promise<any & {fixed?: Uint8Array}>;
+/** Against a second model, or against recorded inputs and outputs (.npz). */
+export function compare(model: Model, against: Model | {recordings: Source[]}, options?: {
+  recordings?: Source[];
+  rtol?: number;
+  atol?: number;
+  dims?: {[name: string]: number};
+  args?: string[];
+}): Promise<any>;
+export function convert(model: Model, options?: {opset?: number; standard?: boolean; args?: string[]}): Promise<Made>;
+export function optimize(model: Model, options?: {dims?: {[name: string]: number}; args?: string[]}): Promise<Made>;
+/** A .pt2 or .pt of PyTorch's to .onnx. */
+export function exportModel(model: Model, options?: {opset?: number; inputNames?: string[]; outputNames?: string[]; args?: string[]}): Promise<Made>;
+export {exportModel as export};
+/** The graph as it is written in the file. */
+export function graph(model: Model): Promise<any>;
+export function weight(model: Model, name: string): Promise<TensorLike>;
+/** Any command line of Ferry's, with files of its own. */
+export function command(words: string[], options?: {files?: {[path: string]: Uint8Array}; results?: string[]}):
+  Promise<{status: number; output: string; errors: string; files: {[path: string]: Uint8Array}}>;
+export function memory(): Promise<{bytes: number; sessions: number}>;

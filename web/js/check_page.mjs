@@ -1,0 +1,53 @@
+// What is wrong with a model by the standard, what will hurt in deployment, and the mended file.
+import {byId, el, save} from './dom.mjs';
+
+export class CheckPage {
+  constructor(app) { this.app = app; }
+  reset() { this.done = false; byId('check-page').replaceChildren(); }
+  shown() { if (!this.done) this.look(); }
+
+  async look() {
+    this.done = true;
+    const {app} = this, {ferry, model} = app, page = byId('check-page');
+    await app.busy('examining…', async () => {
+      const [check, doctor] = [await ferry.check(model), await ferry.doctor(model)];
+      const findings = doctor.findings || [];
+      page.replaceChildren(
+        el('h2', {}, 'By the ONNX standard'),
+        check.valid ? el('p', {class: 'good'}, 'The model is valid.') : el('p', {class: 'bad'}, `The model is not valid: ${check.problems.length} problems.`),
+        ...check.problems.map((problem) => this.finding({severity: problem.severity || 'error', message: problem.message || problem.text || String(problem), node: problem.node})),
+        el('h2', {}, 'In deployment'),
+        findings.length ? '' : el('p', {class: 'good'}, 'The doctor finds nothing.'),
+        ...findings.map((finding) => this.finding(finding)),
+        el('div', {class: 'row'}, el('button', {class: 'main', id: 'fix', disabled: !findings.some((finding) => finding.fixable), onclick: () => this.fix()}, 'Fix what can be fixed')),
+        el('div', {id: 'fixed', ariaLive: 'polite'}));
+    });
+  }
+
+  finding(finding) {
+    const place = finding.node || finding.value;
+    return el('div', {class: `finding ${finding.severity}`},
+      el('strong', {}, `${finding.severity}${finding.lint ? ` · ${finding.lint}` : ''}`), el('p', {}, finding.message),
+      finding.remedy ? el('p', {class: 'quiet'}, finding.remedy) : null,
+      place && this.app.graph.nodes.some((node) => node.name === place || node.outputs.includes(place)) ?
+        el('button', {class: 'link', onclick: () => { this.app.choose('see'); this.app.see.goToName(place); }}, `show '${place}' in the graph`) : null);
+  }
+
+  async fix() {
+    const {app} = this, {ferry, model} = app;
+    await app.busy('mending, and proving that nothing else changed…', async () => {
+      const report = await ferry.doctor(model, {fix: true});
+      const name = model.name.replace(/(\.[^.]*)?$/, '.fixed.onnx');
+      const fixed = byId('fixed');
+      if (!report.fixed) return fixed.replaceChildren(el('p', {}, 'Nothing could be mended.'));
+      app.fixed = report.fixed;
+      const fixes = report.fixes || report.fixed_findings || report.findings.filter((finding) => finding.fixed || finding.proof);
+      fixed.replaceChildren(el('h3', {}, 'Mended'),
+        ...fixes.map((each) => el('div', {class: 'finding note'}, el('p', {}, each.message || each.text || each.lint || String(each)),
+          each.proof ? el('p', {class: 'good'}, `Proof: ${typeof each.proof === 'string' ? each.proof : JSON.stringify(each.proof)}`) : null)),
+        report.proof ? el('p', {class: 'good'}, `Proof: ${typeof report.proof === 'string' ? report.proof : JSON.stringify(report.proof)}`) : '',
+        el('div', {class: 'row'}, el('button', {class: 'main', id: 'save-fixed', onclick: () => save(name, report.fixed)}, `Save ${name}`),
+          el('button', {id: 'open-fixed', onclick: () => app.open(report.fixed, name)}, 'Go on with the mended model')));
+    });
+  }
+}

@@ -43,4 +43,12 @@ std::string BootName() {
 
 bool ErrorsGoToTerminal() { return isatty(STDERR_FILENO) == 1; }
 
+std::string ExecutableFolder() {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  if (length <= 0) return {};
+  const std::string whole(path, static_cast<size_t>(length));
+  return whole.substr(0, whole.rfind('/'));
+}
+
 }  // namespace ferry

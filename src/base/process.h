@@ -15,5 +15,7 @@ std::string ProcessorModel();
 std::string BootName();
 // Whether what is written to standard error is seen at once by a person.
 bool ErrorsGoToTerminal();
+// Where the file of this program lies; empty where the system does not say.
+std::string ExecutableFolder();
 
 }  // namespace ferry

@@ -51,7 +51,8 @@ async function release() {
   if (model) await model.release();
 }
 
-app.open = async (source, name) => {
+// others: data files of the model, as {path, data}.
+app.open = async (source, name, others = []) => {
   if (/\.npz$/i.test(name) && app.model) {
     app.choose('run');
     return pages.run.useNpz(new Uint8Array(await (await toBlob(source)).arrayBuffer()));
@@ -59,7 +60,7 @@ app.open = async (source, name) => {
   const begin = performance.now();
   await app.busy(`opening ${name}…`, async () => {
     await release();
-    let model = await ferry.ModelFile.open(source, {name, onProgress: (done, all) => status(`reading ${name}: ${all ? Math.round(100 * done / all) + ' %' : done + ' bytes'}`)});
+    let model = await ferry.ModelFile.open(source, {name, externalData: others, onProgress: (done, all) => status(`reading ${name}: ${all ? Math.round(100 * done / all) + ' %' : done + ' bytes'}`)});
     app.exported = null;
     if (/\.(pt2|pt|pth)$/i.test(name)) {
       status(`exporting ${name} to ONNX…`);
@@ -91,6 +92,12 @@ app.open = async (source, name) => {
 
 async function toBlob(source) { return source instanceof Blob ? source : (await fetch(source)).blob(); }
 
+// A model, and beside it the files that its weights lie in.
+function openFiles(files) {
+  const model = files.find((file) => /\.(onnx|pt2|pt|pth|npz)$/i.test(file.name)) || files[0];
+  if (model) app.open(model, model.name, files.filter((file) => file !== model).map((file) => ({path: file.name, data: file}))).catch(() => {});
+}
+
 function listen() {
   tabs.forEach((name, i) => {
     const button = byId(`tab-${name}`);
@@ -107,8 +114,7 @@ function listen() {
   byId('open-file').addEventListener('click', pick);
   byId('choose').addEventListener('click', pick);
   byId('file').addEventListener('change', () => {
-    const [file] = byId('file').files;
-    if (file) app.open(file, file.name).catch(() => {});
+    openFiles([...byId('file').files]);
     byId('file').value = '';
   });
   const openUrl = () => {
@@ -125,8 +131,7 @@ function listen() {
   addEventListener('drop', (event) => {
     event.preventDefault();
     document.body.classList.remove('dragging');
-    const [file] = event.dataTransfer.files;
-    if (file) app.open(file, file.name).catch(() => {});
+    openFiles([...event.dataTransfer.files]);
   });
   byId('theme').addEventListener('click', () => {
     const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
@@ -161,8 +166,8 @@ async function start() {
   app.pages = pages;
   listen();
   if (location.protocol === 'file:') ferry.env.wasm.wasmBinary = await wasmFromScript();
-  const wanted = new URLSearchParams(location.search).get('model');
-  if (wanted) await app.open(wanted, wanted.split('/').pop());
+  const asked = new URLSearchParams(location.search), wanted = asked.get('model');
+  if (wanted) await app.open(wanted, wanted.split('/').pop(), asked.getAll('data').map((path) => ({path, data: new URL(`${wanted.replace(/[^/]*$/, '')}${path}`, location.href).href})));
   app.ready = true;
 }
 start().catch((error) => status(error.message));

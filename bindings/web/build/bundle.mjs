@@ -5,11 +5,11 @@
 // bundles the package, only the .wasm files have to be found.
 import {copyFileSync, mkdirSync, readFileSync, readdirSync, writeFileSync} from 'node:fs';
 import {createRequire} from 'node:module';
-import {dirname, join} from 'node:path';
+import {dirname, join, resolve} from 'node:path';
 import {fileURLToPath} from 'node:url';
 
 const [modules, out, tools, version] = process.argv.slice(2);
-const {build} = createRequire(join(tools, 'x.js'))('esbuild');
+const {build} = createRequire(join(resolve(tools), 'x.js'))('esbuild');
 const web = join(dirname(fileURLToPath(import.meta.url)), '..');
 mkdirSync(out, {recursive: true});
 
@@ -29,7 +29,7 @@ else globalThis.FerryEngine = {Engine, FerryError};
 `;
   const source = loader('makeSingle', flavour, 'st') + loader('makeThreaded', flavour, 'mt') +
     readFileSync(join(web, 'js/engine.js'), 'utf8') + tail;
-  const {outputFiles} = await build({stdin: {contents: source, loader: 'js'}, write: false, minifyWhitespace: true, minifySyntax: true,
+  const {outputFiles} = await build({stdin: {contents: source, loader: 'js'}, write: false, minify: true,
     target: 'es2022', legalComments: 'none'});
   return outputFiles[0].text;
 }

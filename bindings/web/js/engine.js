@@ -9,6 +9,9 @@ const numbers = Object.fromEntries(Object.entries(dtypes).map(([number, name]) =
 const codes = ['ok', 'invalid_argument', 'invalid_model', 'not_found', 'unsupported', 'io', 'limit', 'cancelled', 'internal', 'deadline'];
 const largestFile = 2 ** 31 - 2 ** 16;
 
+// Without the folders that files were put into.
+const plain = (text) => text.replace(/\/f\d+\//g, '');
+
 class FerryError extends Error {
   constructor(message, code) {
     super(message);
@@ -99,7 +102,7 @@ class Engine {
     status >>>= 0;
     if (!status) return;
     const m = this.module;
-    const error = new FerryError(this.text(m._ferry_status_message(status)), codes[m._ferry_status_code(status)] || 'internal');
+    const error = new FerryError(plain(this.text(m._ferry_status_message(status))), codes[m._ferry_status_code(status)] || 'internal');
     m._ferry_status_free(status);
     throw error;
   }
@@ -419,7 +422,7 @@ class Engine {
         files[path] = m.FS.readFile(path);
         m.FS.unlink(path);
       }
-      return {status, output: this.lines.join('\n'), errors: this.errors.join('\n'), files};
+      return {status, output: plain(this.lines.join('\n')), errors: plain(this.errors.join('\n')), files};
     });
   }
 

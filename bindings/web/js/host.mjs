@@ -158,7 +158,15 @@ export const newFolder = () => `/f${nextFolder++}`;
 export async function putFile(host, path, source, report) {
   if (typeof source === 'string' || source instanceof URL) {
     const text = String(source);
-    if (isNode && !/^(https?|blob|data):/.test(text)) return host.putBytes(path, readLocal('', text), report);
+    if (isNode && !/^(https?|blob|data):/.test(text)) {
+      let bytes;
+      try {
+        bytes = readLocal('', text);
+      } catch (error) {
+        throw new FerryError(`${text} cannot be read: ${error.message}`, 'not_found');
+      }
+      return host.putBytes(path, bytes, report);
+    }
     const url = globalThis.location ? new URL(text, globalThis.document ? document.baseURI : location.href).href : text;
     return host.call('put', {path, source: {url}}, report);
   }

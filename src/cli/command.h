@@ -52,6 +52,8 @@ struct Command {
   std::span<const Option> options = {};
   std::span<const Example> examples = {};
   int (*run)(const Arguments&) = nullptr;
+  // Takes the words as they are, unchecked: for a command that is another program.
+  int (*hand_on)(std::span<const char* const>) = nullptr;
 };
 
 // Exit status, the same for every command.

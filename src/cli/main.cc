@@ -58,6 +58,7 @@ int Main(std::span<const char* const> words) {
     return RefuseUsage("", Cat("there is no command '", Printable(name), "'",
                                closest.empty() ? "" : Cat("; did you mean '", closest, "'?")));
   }
+  if (command->hand_on) return command->hand_on(words.subspan(1));
   try {
     Arguments arguments = Arguments::Parse(*command, words.subspan(1));
     if (arguments.wants_help()) {

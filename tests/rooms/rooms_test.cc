@@ -52,10 +52,19 @@ const std::map<std::string, Rooms>& Libraries() {
       {"hwy/", {"kernels"}},   {"immintrin.h", {"kernels"}}, {"protozero/", {"onnx"}},  {"re2/", {"ops"}},
       {"utf8proc.h", {"generate", "ops"}}, {"jpeglib.h", {"image"}},     {"jerror.h", {"image"}},   {"png.h", {"image"}},
       {"tiffio.h", {"image"}}, {"webp/", {"image"}},         {"openjpeg.h", {"image"}},
+      {"hwy/", {"kernels"}},    {"immintrin.h", {"kernels"}}, {"protozero/", {"onnx", "server"}},
+      {"re2/", {"ops"}},        {"utf8proc.h", {"ops"}},      {"jpeglib.h", {"image"}},
+      {"jerror.h", {"image"}},  {"png.h", {"image"}},         {"tiffio.h", {"image"}},
+      {"webp/", {"image"}},     {"openjpeg.h", {"image"}},    {"boost/", {"server"}},
+      {"nghttp2/", {"server"}}, {"openssl/", {"server"}},
   };
   return libraries;
 }
 
+// The server talks to the network itself, and inflates what comes from there.
+const Rooms kSockets = {"arpa/inet.h", "fcntl.h",     "linux/filter.h", "netdb.h",    "netinet/in.h",   "netinet/tcp.h",
+                        "signal.h",    "sys/epoll.h", "sys/eventfd.h",  "sys/mman.h", "sys/resource.h", "sys/socket.h",
+                        "sys/stat.h",  "sys/uio.h",   "sys/un.h",       "time.h",     "unistd.h",       "zlib.h"};
 const Rooms kPlainC = {"stddef.h", "stdint.h", "stdlib.h", "string.h"};
 
 struct Include {
@@ -82,6 +91,7 @@ std::string ObjectionToAngled(const std::string& file, const std::string& name) 
   const bool is_plain_c = kPlainC.count(name) > 0;
   if (file.find("src/kernels/simd/") == 0 && !is_plain_c && name != "hwy/highway.h" && name != "immintrin.h")
     return "kernels/simd/ includes nothing but Highway and plain C: see simd/target.h";
+  if (room == "server" && kSockets.count(name)) return {};
   if (room == "base" || is_plain_c || name.find('.') == std::string::npos) return {};
   for (const auto& [prefix, rooms] : Libraries())
     if (name.compare(0, prefix.size(), prefix) == 0 && rooms.count(room)) return {};

@@ -1,0 +1,125 @@
+#include "server/event_loop.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+namespace ferry::server {
+
+EventLoop::EventLoop() : scratch_(64 * 1024, '\0') {
+  epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (epoll_ < 0 || wake_ < 0) Fail(ErrorCode::kIo, "the system gives no more descriptors");
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = 0;
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event);
+}
+
+EventLoop::~EventLoop() {
+  Stop();
+  watched_.clear();
+  close(wake_);
+  close(epoll_);
+}
+
+void EventLoop::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void EventLoop::Stop() {
+  stopping_ = true;
+  const uint64_t one = 1;
+  [[maybe_unused]] ssize_t written = write(wake_, &one, sizeof(one));
+  if (thread_.joinable()) thread_.join();
+}
+
+void EventLoop::Do(std::function<void()> work) {
+  if (IsHere()) return work();
+  bool is_first;
+  {
+    std::lock_guard lock(mutex_);
+    is_first = posted_.empty();
+    posted_.push_back(std::move(work));
+  }
+  if (!is_first) return;
+  const uint64_t one = 1;
+  [[maybe_unused]] ssize_t written = write(wake_, &one, sizeof(one));
+}
+
+void EventLoop::DoPosted() {
+  std::vector<std::function<void()>> work;
+  {
+    std::lock_guard lock(mutex_);
+    work.swap(posted_);
+  }
+  for (auto& item : work) item();
+}
+
+uint64_t EventLoop::NextNumber() {
+  static std::atomic<uint64_t> next{1};
+  return next++;
+}
+
+void EventLoop::Add(int descriptor, uint64_t number, std::unique_ptr<Watched> watched) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.u64 = number;
+  watched_[number] = std::move(watched);
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event);
+}
+
+Watched* EventLoop::Find(uint64_t number) {
+  auto found = watched_.find(number);
+  return found == watched_.end() ? nullptr : found->second.get();
+}
+
+void EventLoop::Remove(int descriptor, uint64_t number) {
+  auto found = watched_.find(number);
+  if (found == watched_.end()) return;
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, descriptor, nullptr);
+  removed_.push_back(std::move(found->second));
+  watched_.erase(found);
+}
+
+void EventLoop::ForEach(const std::function<void(Watched&)>& visit) {
+  std::vector<uint64_t> numbers;
+  for (const auto& [number, watched] : watched_) numbers.push_back(number);
+  for (uint64_t number : numbers)
+    if (Watched* watched = Find(number)) visit(*watched);
+}
+
+void EventLoop::Run() {
+  thread_id_ = std::this_thread::get_id();
+  constexpr int kMostEvents = 128;
+  epoll_event events[kMostEvents];
+  constexpr auto kTick = std::chrono::milliseconds(250);
+  auto next_tick = std::chrono::steady_clock::now() + kTick;
+  while (!stopping_) {
+    const int count = epoll_wait(epoll_, events, kMostEvents, static_cast<int>(kTick.count()));
+    bool is_posted = false;
+    for (int i = 0; i < count; ++i) {
+      if (events[i].data.u64 == 0) {
+        uint64_t value;
+        [[maybe_unused]] ssize_t got = read(wake_, &value, sizeof(value));
+        is_posted = true;
+        continue;
+      }
+      const uint32_t flags = events[i].events;
+      if (Watched* watched = Find(events[i].data.u64))
+        watched->OnReady((flags & (EPOLLIN | EPOLLRDHUP)) != 0, (flags & EPOLLOUT) != 0,
+                         (flags & (EPOLLERR | EPOLLHUP)) != 0);
+    }
+    if (is_posted) DoPosted();
+    removed_.clear();
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_tick) continue;
+    next_tick = now + kTick;
+    ForEach([&](Watched& watched) { watched.OnTick(now); });
+    removed_.clear();
+  }
+}
+
+}  // namespace ferry::server

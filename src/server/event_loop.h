@@ -1,0 +1,61 @@
+// A thread that waits for sockets, and what other threads hand it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+namespace ferry::server {
+
+// Something with a descriptor. It is told of every change (edge-triggered) until it is removed.
+class Watched {
+ public:
+  virtual ~Watched() = default;
+  virtual void OnReady(bool readable, bool writable, bool broken) = 0;
+  virtual void OnTick(std::chrono::steady_clock::time_point /*now*/) {}  // four times a second
+};
+
+class EventLoop {
+ public:
+  EventLoop();
+  ~EventLoop();  // after Stop
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+
+  void Start();
+  void Stop();
+  bool IsHere() const { return std::this_thread::get_id() == thread_id_.load(std::memory_order_relaxed); }
+  // On the loop's thread: at once where that is the caller's, else soon.
+  void Do(std::function<void()> work);
+
+  // The rest is for the loop's own thread. The loop owns what it watches; numbers are never used again.
+  void Add(int descriptor, uint64_t number, std::unique_ptr<Watched> watched);
+  Watched* Find(uint64_t number);
+  void Remove(int descriptor, uint64_t number);
+  std::string& scratch() { return scratch_; }
+  void ForEach(const std::function<void(Watched&)>& visit);
+  static uint64_t NextNumber();
+
+ private:
+  void Run();
+  void DoPosted();
+
+  int epoll_ = -1, wake_ = -1;
+  std::thread thread_;
+  std::atomic<std::thread::id> thread_id_{};
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;
+  std::vector<std::function<void()>> posted_;
+  std::unordered_map<uint64_t, std::unique_ptr<Watched>> watched_;
+  std::vector<std::unique_ptr<Watched>> removed_;  // freed when nothing of theirs can be on the stack
+  std::string scratch_;
+};
+
+}  // namespace ferry::server

@@ -1,0 +1,119 @@
+#include "server/http1_parser.h"
+
+#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/error.hpp>
+#include <optional>
+
+namespace ferry::server {
+namespace {
+
+namespace http = boost::beast::http;
+using boost::beast::string_view;
+using boost::system::error_code;
+
+class Parser : public http::basic_parser<true> {
+ public:
+  Parser(size_t most_body, size_t most_header) : most_body_(most_body), request(std::make_shared<HttpRequest>()) {
+    body_limit(most_body);
+    header_limit(static_cast<uint32_t>(most_header));
+    eager(true);
+  }
+
+ private:
+  const size_t most_body_;
+
+ public:
+  std::shared_ptr<HttpRequest> request;
+  bool expects_continue = false;
+
+ private:
+  void on_request_impl(http::verb, string_view method, string_view target, int, error_code& error) override {
+    error = {};
+    request->method.assign(method.data(), method.size());
+    request->target.assign(target.data(), target.size());
+    request->headers.reserve(8);
+  }
+  void on_response_impl(int, string_view, int, error_code& error) override { error = {}; }
+  void on_field_impl(http::field, string_view name, string_view value, error_code& error) override {
+    error = {};
+    constexpr size_t kMostFields = 128;
+    if (request->headers.size() >= kMostFields) {
+      error = http::error::header_limit;
+      return;
+    }
+    auto& [key, text] = request->headers.emplace_back();
+    key.assign(name.data(), name.size());
+    for (char& c : key)
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    text.assign(value.data(), value.size());
+    if (key == "expect") expects_continue = text.find("100-continue") != std::string::npos;
+  }
+  void on_header_impl(error_code& error) override { error = {}; }
+  void on_body_init_impl(const boost::optional<uint64_t>& length, error_code& error) override {
+    error = {};
+    // Memory follows what has come: a length is only a claim.
+    constexpr uint64_t kTrusted = uint64_t{1} << 20;
+    if (length) request->body.reserve(static_cast<size_t>(std::min(*length, kTrusted)));
+  }
+  size_t on_body_impl(string_view bytes, error_code& error) override { return Append(bytes, error); }
+  void on_chunk_header_impl(uint64_t, string_view, error_code& error) override { error = {}; }
+  size_t on_chunk_body_impl(uint64_t, string_view bytes, error_code& error) override { return Append(bytes, error); }
+  void on_finish_impl(error_code& error) override { error = {}; }
+
+  size_t Append(string_view bytes, error_code& error) {
+    error = {};
+    if (bytes.size() > most_body_ - request->body.size()) {
+      error = http::error::body_limit;
+      return 0;
+    }
+    request->body.append(bytes.data(), bytes.size());
+    return bytes.size();
+  }
+};
+
+}  // namespace
+
+struct Http1Parser::State {
+  const size_t most_body, most_header;
+  std::optional<Parser> parser;
+  int status = 0;
+  bool fresh = true;
+};
+
+Http1Parser::Http1Parser(size_t most_body, size_t most_header)
+    : state_(std::make_unique<State>(State{most_body, most_header, std::nullopt, 0, true})) {
+  state_->parser.emplace(most_body, most_header);
+}
+Http1Parser::~Http1Parser() = default;
+
+size_t Http1Parser::Feed(std::string_view bytes) {
+  size_t taken = 0;
+  while (taken < bytes.size() && !state_->parser->is_done() && state_->status == 0) {
+    error_code error;
+    const size_t used =
+        state_->parser->put(boost::asio::const_buffer(bytes.data() + taken, bytes.size() - taken), error);
+    taken += used;
+    state_->fresh = state_->fresh && used == 0 && bytes.empty();
+    if (error == http::error::need_more) break;
+    if (error) state_->status = error == http::error::body_limit ? 413 : error == http::error::header_limit ? 431 : 400;
+    if (used == 0 && !error) break;
+  }
+  if (!bytes.empty()) state_->fresh = false;
+  return taken;
+}
+
+bool Http1Parser::has_header() const { return state_->parser->is_header_done(); }
+bool Http1Parser::is_done() const { return state_->parser->is_done(); }
+int Http1Parser::status() const { return state_->status; }
+bool Http1Parser::keep_alive() const { return state_->parser->keep_alive(); }
+bool Http1Parser::expects_continue() const { return state_->parser->expects_continue; }
+bool Http1Parser::is_fresh() const { return state_->fresh; }
+
+std::shared_ptr<HttpRequest> Http1Parser::TakeRequest() {
+  std::shared_ptr<HttpRequest> request = std::move(state_->parser->request);
+  state_->parser.emplace(state_->most_body, state_->most_header);
+  state_->fresh = true;
+  return request;
+}
+
+}  // namespace ferry::server

@@ -1,0 +1,364 @@
+#include <charconv>
+
+#include "server/compression.h"
+#include "server/frontend.h"
+#include "server/infer_codec.h"
+
+namespace ferry::server {
+namespace {
+
+HttpResponse JsonResponse(const Json& json) {
+  HttpResponse response;
+  response.body = json.Dump(-1);
+  return response;
+}
+
+std::string DecodedPart(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    int byte = 0;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16).ptr == text.data() + i + 3) {
+      out += static_cast<char>(byte);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+// "/v2/models/a%20b?x" as "v2", "models", "a b".
+std::vector<std::string> PartsOf(std::string_view target) {
+  target = target.substr(0, target.find_first_of("?#"));
+  std::vector<std::string> parts;
+  for (const std::string& part : SplitText(target, '/')) parts.push_back(DecodedPart(part));
+  if (!parts.empty() && parts.front().empty()) parts.erase(parts.begin());
+  if (!parts.empty() && parts.back().empty()) parts.pop_back();
+  return parts;
+}
+
+[[noreturn]] void NotFound() { Refuse(Code::kNotFound, "Not Found"); }
+
+struct WrongMethod {};
+
+void RequireMethod(const HttpRequest& request, std::string_view method) {
+  if (request.method != method && !(method == "GET" && request.method == "HEAD")) throw WrongMethod();
+}
+
+Json BodyJson(const HttpRequest& request) {
+  if (request.body.find_first_not_of(" \r\n\t") == std::string::npos) return Json::Object{};
+  try {
+    Json json = Json::Parse(request.body, {.depth = 100, .bytes = size_t{1} << 30});
+    if (json.is_object()) return json;
+  } catch (const std::exception& error) {
+    Refuse(Code::kInvalidArgument, "failed to parse the request JSON buffer: ", error.what());
+  }
+  Refuse(Code::kInvalidArgument, "failed to parse the request JSON buffer: an object is missing");
+}
+
+Coding AcceptedCoding(const HttpRequest& request) {
+  const std::string* accepted = request.Find("accept-encoding");
+  if (!accepted) return Coding::kIdentity;
+  // The one named first among those that are known; one with q=0 is not wanted.
+  for (const std::string& item : SplitText(*accepted, ',')) {
+    const std::string_view word = std::string_view(item).substr(
+        item.find_first_not_of(' ') == std::string::npos ? 0 : item.find_first_not_of(' '));
+    const std::string_view name = word.substr(0, word.find_first_of("; "));
+    if (word.find("q=0") != std::string_view::npos && word.find("q=0.") == std::string_view::npos) continue;
+    if (name == "gzip") return Coding::kGzip;
+    if (name == "deflate") return Coding::kDeflate;
+  }
+  return Coding::kIdentity;
+}
+
+void CompressAnswer(HttpResponse& response, Coding coding) {
+  if (coding == Coding::kIdentity || response.body.empty() || response.status != 200) return;
+  response.body = Compress(response.body, coding);
+  response.headers.emplace_back("content-encoding", coding == Coding::kGzip ? "gzip" : "deflate");
+}
+
+// Undoes the body's encoding; throws Refusal.
+void DecompressBody(HttpRequest& request, size_t most) {
+  const std::string* coding = request.Find("content-encoding");
+  if (!coding || coding->empty() || *coding == "identity") return;
+  if (*coding != "gzip" && *coding != "deflate")
+    Refuse(Code::kUnimplemented, "Unsupported compression type: '", Printable(*coding),
+           "'; gzip and deflate are known");
+  request.body = Decompress(request.body, *coding == "gzip" ? Coding::kGzip : Coding::kDeflate, most);
+}
+
+size_t HeaderLength(const HttpRequest& request) {
+  const std::string* given = request.Find("inference-header-content-length");
+  if (!given) return request.body.size();
+  int64_t length = 0;
+  auto [end, error] = std::from_chars(given->data(), given->data() + given->size(), length);
+  if (error != std::errc() || end != given->data() + given->size())
+    Refuse(Code::kInvalidArgument, "Unable to parse Inference-Header-Content-Length, got: ", Printable(*given));
+  if (length < 0 || static_cast<uint64_t>(length) > request.body.size())
+    Refuse(Code::kInvalidArgument, "inference header size should be in range (0, ", request.body.size(),
+           "), got: ", Printable(*given));
+  return static_cast<size_t>(length);
+}
+
+// The kind of request that an operator can restrict.
+std::string ApiOf(const std::vector<std::string>& parts) {
+  if (parts.size() < 2 || parts[0] != "v2") return "metadata";
+  const std::string& last = parts.back();
+  if (parts[1] == "health" || last == "ready") return "health";
+  if (parts[1] == "repository") return "model-repository";
+  if (parts[1] == "systemsharedmemory" || parts[1] == "cudasharedmemory") return "shared-memory";
+  if (parts[1] == "logging") return "logging";
+  if (parts[1] == "trace" || last == "setting") return "trace";
+  if (last == "infer" || last == "generate") return "inference";
+  if (last == "config") return "model-config";
+  if (last == "stats") return "statistics";
+  return "metadata";
+}
+
+// ["v2","models",NAME,("versions",V),VERB…] as name, version and what follows.
+struct ModelPath {
+  std::string name, version;
+  std::vector<std::string> rest;
+};
+
+ModelPath ModelPathOf(const std::vector<std::string>& parts) {
+  ModelPath path;
+  path.name = parts[2];
+  size_t at = 3;
+  if (parts.size() > 4 && parts[3] == "versions") {
+    path.version = parts[4];
+    if (path.version.find_first_not_of("0123456789") != std::string::npos) NotFound();
+    at = 5;
+  } else if (parts.size() > 3 && parts[3] == "versions") {
+    NotFound();
+  }
+  path.rest.assign(parts.begin() + static_cast<long>(at), parts.end());
+  return path;
+}
+
+}  // namespace
+
+void Frontend::CheckAccess(const HttpRequest& request, const std::vector<std::string>& parts) const {
+  const std::string api = ApiOf(parts);
+  for (const ServiceOptions::Restriction& rule : service_.options().http_restrictions) {
+    if (rule.api != api) continue;
+    const std::string* given = request.Find(rule.header);
+    if (!given || *given != rule.value)
+      Refuse(Code::kPermissionDenied, "This API is restricted, expecting header '", rule.header, "'");
+  }
+  if (api != "health") service_.RequireToken(request.Find("authorization"));
+}
+
+void Frontend::Handle(Door door, std::shared_ptr<HttpRequest> request, Respond respond) {
+  if (const std::string* id = request->Find("x-request-id"); id && id->size() <= 200)
+    respond = [respond = std::move(respond), id = *id](HttpResponse response) {
+      response.headers.emplace_back("x-request-id", id);
+      respond(std::move(response));
+    };
+  try {
+    const std::vector<std::string> parts = PartsOf(request->target);
+    if (door == Door::kMetrics && !(parts.size() == 1 && parts[0] == "metrics")) NotFound();
+    CheckAccess(*request, parts);
+    DecompressBody(*request, service_.options().most_body);
+    if (parts.size() > 3 && parts[0] == "v2" && parts[1] == "models" && parts.back() == "infer") {
+      const ModelPath path = ModelPathOf(parts);
+      if (path.rest.size() == 1) {
+        RequireMethod(*request, "POST");
+        return Infer(std::move(request), path.name, path.version, std::move(respond));
+      }
+    }
+    if (parts.size() > 2 && parts[0] == "v2" && parts[1] == "repository" && Repository(request, parts, respond)) return;
+    HttpResponse response = Answer(*request, parts);
+    if (response.body.size() > 1024) CompressAnswer(response, AcceptedCoding(*request));
+    respond(std::move(response));
+  } catch (const WrongMethod&) {
+    respond(ErrorResponse(405, "Method Not Allowed"));
+  } catch (...) {
+    const Refusal refusal = CurrentRefusal();
+    HttpResponse response = ErrorResponse(refusal);
+    if (refusal.code() == Code::kUnauthenticated) response.headers.emplace_back("www-authenticate", "Bearer");
+    if (refusal.code() == Code::kUnimplemented) response.headers.emplace_back("accept-encoding", "gzip, deflate");
+    respond(std::move(response));
+  }
+}
+
+HttpResponse Frontend::Answer(const HttpRequest& request, const std::vector<std::string>& parts) {
+  if (parts.empty()) {
+    RequireMethod(request, "GET");
+    HttpResponse page;
+    page.content_type = "text/html; charset=utf-8";
+    page.headers.emplace_back("content-security-policy", "default-src 'self' 'unsafe-inline'");
+    page.body = PageText();
+    return page;
+  }
+  if (parts.size() == 1 && parts[0] == "metrics" && service_.options().allow_metrics) {
+    RequireMethod(request, "GET");
+    HttpResponse metrics;
+    metrics.content_type = "text/plain; charset=utf-8; version=0.0.4";
+    metrics.body = service_.Metrics();
+    return metrics;
+  }
+  if (parts[0] != "v2") NotFound();
+  if (parts.size() == 1) {
+    RequireMethod(request, "GET");
+    return JsonResponse(service_.ServerMetadata());
+  }
+  if (parts[1] == "health" && parts.size() == 3 && (parts[2] == "live" || parts[2] == "ready")) {
+    RequireMethod(request, "GET");
+    const bool good = parts[2] == "live" || service_.IsReady();
+    HttpResponse response = JsonResponse(Json().Set(parts[2], good));
+    response.status = good ? 200 : 503;
+    if (!good) response.headers.emplace_back("retry-after", "1");
+    return response;
+  }
+  if (parts[1] == "logging" && parts.size() == 2) {
+    if (request.method == "POST")
+      service_.log().Change(BodyJson(request));
+    else
+      RequireMethod(request, "GET");
+    return JsonResponse(service_.log().ToJson());
+  }
+  if (parts[1] == "trace" && parts.size() == 3 && parts[2] == "setting") {
+    if (request.method == "POST")
+      service_.tracer().Change(BodyJson(request));
+    else
+      RequireMethod(request, "GET");
+    return JsonResponse(service_.tracer().ToJson());
+  }
+  if (parts[1] == "ferry" && parts.size() == 3 && parts[2] == "state") {
+    RequireMethod(request, "GET");
+    return JsonResponse(service_.State());
+  }
+  if (parts[1] == "systemsharedmemory" || parts[1] == "cudasharedmemory") return AnswerMemory(request, parts);
+  if (parts[1] == "models" && parts.size() == 3 && parts[2] == "stats") {
+    RequireMethod(request, "GET");
+    return JsonResponse(service_.Statistics("", ""));
+  }
+  if (parts[1] == "models" && parts.size() >= 3) return AnswerModel(request, parts);
+  NotFound();
+}
+
+HttpResponse Frontend::AnswerModel(const HttpRequest& request, const std::vector<std::string>& parts) {
+  const ModelPath path = ModelPathOf(parts);
+  if (path.rest.size() == 2 && path.rest[0] == "trace" && path.rest[1] == "setting") {
+    if (!service_.repository().IsReady(path.name, path.version))
+      Refuse(Code::kInvalidArgument, "Request for unknown model : ", Printable(path.name));
+    if (request.method == "POST")
+      service_.tracer().Change(BodyJson(request));
+    else
+      RequireMethod(request, "GET");
+    return JsonResponse(service_.tracer().ToJson());
+  }
+  if (path.rest.size() > 1) NotFound();
+  const std::string verb = path.rest.empty() ? "" : path.rest[0];
+  if (verb.empty()) {
+    RequireMethod(request, "GET");
+    return JsonResponse(service_.ModelMetadata(path.name, path.version));
+  }
+  if (verb == "ready") {
+    RequireMethod(request, "GET");
+    const std::shared_ptr<ServedModel> model = service_.repository().Find(path.name, path.version);
+    return JsonResponse(Json().Set("name", model->name()).Set("ready", true));
+  }
+  if (verb == "config") {
+    RequireMethod(request, "GET");
+    return JsonResponse(service_.repository().Find(path.name, path.version)->config().json);
+  }
+  if (verb == "stats") {
+    RequireMethod(request, "GET");
+    return JsonResponse(service_.Statistics(path.name, path.version));
+  }
+  NotFound();
+}
+
+HttpResponse Frontend::AnswerMemory(const HttpRequest& request, const std::vector<std::string>& parts) {
+  const bool is_cuda = parts[1] == "cudasharedmemory";
+  const std::string region = parts.size() == 5 && parts[2] == "region" ? parts[3] : "";
+  if (!(parts.size() == 3 || (parts.size() == 5 && parts[2] == "region"))) NotFound();
+  const std::string& verb = parts.back();
+  if (verb == "status") {
+    RequireMethod(request, "GET");
+    if (is_cuda && !region.empty())
+      Refuse(Code::kNotFound, "Unable to find cuda shared memory region: '", Printable(region), "'");
+    return JsonResponse(is_cuda ? Json(Json::Array{}) : service_.memory().Status(region));
+  }
+  if (verb == "unregister") {
+    RequireMethod(request, "POST");
+    if (!is_cuda) service_.memory().Unregister(region);
+    return JsonResponse(Json(Json::Object{}));
+  }
+  if (verb != "register" || region.empty()) NotFound();
+  RequireMethod(request, "POST");
+  if (is_cuda)
+    Refuse(Code::kInvalidArgument, "failed to register CUDA shared memory region: '", Printable(region),
+           "', GPUs not supported");
+  const Json body = BodyJson(request);
+  const Json* key = body.Find("key");
+  const Json* size = body.Find("byte_size");
+  const Json* offset = body.Find("offset");
+  if (!key || !key->is_string()) Refuse(Code::kInvalidArgument, "Shared memory register request has no 'key' field");
+  if (!size || !size->is_integer() || size->AsDouble() < 0)
+    Refuse(Code::kInvalidArgument, "Shared memory register request has no 'byte_size' field");
+  if (offset && (!offset->is_integer() || offset->AsDouble() < 0))
+    Refuse(Code::kInvalidArgument, "Unable to parse 'offset'");
+  service_.memory().Register(region, key->AsString(), offset ? offset->AsUnsigned() : 0, size->AsUnsigned());
+  return JsonResponse(Json(Json::Object{}));
+}
+
+// False: it is none of the repository's requests that take long.
+bool Frontend::Repository(const std::shared_ptr<HttpRequest>& request, const std::vector<std::string>& parts,
+                          const Respond& respond) {
+  std::vector<std::string> rest(parts.begin() + 2, parts.end());
+  const bool is_named = rest.size() > 1 && rest[0] != "models" && (rest[1] == "index" || rest[1] == "models");
+  if (is_named) Refuse(Code::kUnimplemented, "'repository_name' specification is not supported");
+  if (rest.size() == 1 && rest[0] == "index") {
+    RequireMethod(*request, "POST");
+    const Json body = BodyJson(*request);
+    const Json* ready = body.Find("ready");
+    if (ready && !ready->is_bool()) Refuse(Code::kInvalidArgument, "Invalid value for 'ready': expected a boolean");
+    respond(JsonResponse(service_.repository().Index(ready && ready->AsBool())));
+    return true;
+  }
+  if (rest.size() != 3 || rest[0] != "models" || (rest[2] != "load" && rest[2] != "unload")) return false;
+  RequireMethod(*request, "POST");
+  service_.DoLater([this, request, name = rest[1], is_load = rest[2] == "load", respond] {
+    try {
+      const Json body = BodyJson(*request);
+      const Json* parameters = body.Find("parameters");
+      if (is_load)
+        service_.Load(name, parameters ? *parameters : Json(), true);
+      else
+        service_.repository().Unload(name);
+      respond(JsonResponse(Json(Json::Object{})));
+    } catch (...) {
+      const Refusal refusal = CurrentRefusal();
+      // A model that cannot be loaded is the client's concern.
+      respond(refusal.code() == Code::kInternal ? ErrorResponse(400, refusal.message()) : ErrorResponse(refusal));
+    }
+  });
+  return true;
+}
+
+void Frontend::Infer(std::shared_ptr<HttpRequest> request, const std::string& name, const std::string& version,
+                     Respond respond) {
+  const std::shared_ptr<ServedModel> model = service_.repository().Find(name, version);
+  const Coding coding = AcceptedCoding(*request);
+  InferRequest infer =
+      ReadHttpInfer(request, HeaderLength(*request), *model, service_.memory(), service_.options().most_body);
+  if (infer.id.empty())
+    if (const std::string* id = request->Find("x-request-id"); id && id->size() <= 200) infer.id = *id;
+  if (const std::string* parent = request->Find("traceparent")) infer.trace_parent = *parent;
+  service_.Infer(model, std::move(infer), true, "http", [model, coding, respond = std::move(respond)](Job& job) {
+    HttpResponse response;
+    try {
+      response = WriteHttpInfer(job, *model);
+      CompressAnswer(response, coding);
+    } catch (...) {
+      response = ErrorResponse(CurrentRefusal());
+    }
+    respond(std::move(response));
+  });
+}
+
+}  // namespace ferry::server

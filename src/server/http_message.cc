@@ -1,0 +1,47 @@
+#include "server/http_message.h"
+
+#include "server/json_cursor.h"
+
+namespace ferry::server {
+
+const std::string* FindHeader(const HeaderList& headers, std::string_view name) {
+  for (const auto& [key, value] : headers)
+    if (key == name) return &value;
+  return nullptr;
+}
+
+HttpResponse ErrorResponse(int status, std::string_view message) {
+  HttpResponse response;
+  response.status = status;
+  response.body = "{\"error\":";
+  AppendJsonString(response.body, message);
+  response.body += '}';
+  if (status == 503) response.headers.emplace_back("retry-after", "1");
+  return response;
+}
+
+HttpResponse ErrorResponse(const Refusal& refusal) {
+  return ErrorResponse(HttpStatus(refusal.code()), refusal.message());
+}
+
+const char* ReasonPhrase(int status) {
+  switch (status) {
+    case 100: return "Continue";
+    case 200: return "OK";
+    case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 403: return "Forbidden";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 408: return "Request Timeout";
+    case 413: return "Content Too Large";
+    case 415: return "Unsupported Media Type";
+    case 431: return "Request Header Fields Too Large";
+    case 500: return "Internal Server Error";
+    case 501: return "Not Implemented";
+    case 503: return "Service Unavailable";
+    default: return "Status";
+  }
+}
+
+}  // namespace ferry::server

@@ -1,0 +1,43 @@
+// Inference requests and answers as the two protocols write them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "server/http_message.h"
+#include "server/infer.h"
+#include "server/served_model.h"
+
+namespace ferry::server {
+
+// A body of JSON, its first header_length bytes, and the bytes of tensors. Throws Refusal.
+InferRequest ReadHttpInfer(std::shared_ptr<HttpRequest> request, size_t header_length, const ServedModel& model,
+                           const SharedMemory& memory, size_t most_bytes);
+HttpResponse WriteHttpInfer(Job& job, const ServedModel& model);
+
+// A serialized inference.ModelInferRequest: model and version alone, then the rest.
+struct GrpcTarget {
+  std::string model, version, id;
+};
+GrpcTarget ReadGrpcTarget(std::string_view message);
+InferRequest ReadGrpcInfer(std::shared_ptr<const std::string> message, const ServedModel& model,
+                           const SharedMemory& memory);
+std::string WriteGrpcInfer(Job& job, const ServedModel& model);  // an inference.ModelInferResponse
+
+// For both.
+// The tensor over `bytes` where it can lie there, else a copy; `keep_alive` owns them.
+Tensor TensorFromBytes(DType type, const Shape& shape, std::string_view bytes, const std::string& input,
+                       const std::string& model, const std::shared_ptr<const void>& keep_alive);
+Tensor TensorFromMemory(DType type, const Shape& shape, const MemoryRange& range, const std::string& input,
+                        const std::string& model);
+void CheckShape(const Shape& shape, const std::string& input);
+// "value:index[:label]" of the largest elements, as BYTES of shape [batch, k].
+Tensor Classify(const Tensor& tensor, int64_t classes, bool has_batch, const std::vector<std::string>& labels);
+// What an output leaves as: itself or its classes; written into the client's memory where that was asked for.
+Tensor FinalOutput(const Job& job, size_t index, const ServedModel& model);
+void PlaceOutput(const Tensor& tensor, const RequestedOutput& wanted);
+size_t WireBytes(const Tensor& tensor);
+void AppendWire(std::string& out, const Tensor& tensor);
+
+}  // namespace ferry::server

@@ -1,0 +1,145 @@
+#include "server/listener.h"
+
+#include <arpa/inet.h>
+#include <linux/filter.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/process.h"
+
+namespace ferry::server {
+namespace {
+
+int OpenSocket(const ListenOptions& options) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  if (getaddrinfo(options.address.c_str(), Cat(options.port).c_str(), &hints, &found) != 0 || !found)
+    Fail(ErrorCode::kInvalidArgument, "'", options.address, "' is no address to listen on");
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  const int made = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int one = 1;
+  setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+  if (options.reuse_port) setsockopt(made, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
+  if (made < 0 || bind(made, found->ai_addr, found->ai_addrlen) != 0 || listen(made, 4096) != 0) {
+    const std::string why = std::strerror(errno);
+    if (made >= 0) close(made);
+    Fail(ErrorCode::kIo, "cannot listen on ", options.address, ":", options.port, ": ", why,
+         errno == EADDRINUSE ? " (--reuse-http-port lets two servers share it)" : "");
+  }
+  return made;
+}
+
+int PortOf(int descriptor) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  if (address.ss_family == AF_INET6) return ntohs(reinterpret_cast<sockaddr_in6*>(&address)->sin6_port);
+  return ntohs(reinterpret_cast<sockaddr_in*>(&address)->sin_port);
+}
+
+std::string PeerText(const sockaddr_storage& address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address.ss_family == AF_INET6)
+    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(&address)->sin6_addr, text, sizeof(text));
+  else
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(&address)->sin_addr, text, sizeof(text));
+  return text;
+}
+
+}  // namespace
+
+Listener::Listener(Doors& doors, Door door, const ListenOptions& options, TlsServer* tls, int descriptor)
+    : doors_(doors),
+      door_(door),
+      tls_(tls),
+      descriptor_(descriptor >= 0 ? descriptor : OpenSocket(options)),
+      port_(PortOf(descriptor_)) {}
+
+Listener::~Listener() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void Listener::OnReady(bool readable, bool, bool) {
+  if (readable) AcceptAll();
+}
+
+// Without descriptors left, a connection waits until one is free; nothing tells of it.
+void Listener::OnTick(std::chrono::steady_clock::time_point) { AcceptAll(); }
+
+void Listener::AcceptAll() {
+  while (descriptor_ >= 0) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof(address);
+    const int made = accept4(descriptor_, reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (made < 0) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      return;
+    }
+    if (doors_.connections >= doors_.most_connections) {
+      static constexpr std::string_view kFull =
+          "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\ncontent-length: "
+          "41\r\n"
+          "connection: close\r\n\r\n{\"error\":\"the server has no connections\"}\n";
+      [[maybe_unused]] ssize_t sent = send(made, kFull.data(), kFull.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      close(made);
+      continue;
+    }
+    const int one = 1;
+    setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    EventLoop& loop = *doors_.loops[doors_.next_loop++ % doors_.loops.size()];
+    loop.Do([this, &loop, made, peer = PeerText(address), &doors = doors_, door = door_, tls = tls_] {
+      const uint64_t number = EventLoop::NextNumber();
+      loop.Add(made, number,
+               std::make_unique<Connection>(loop, made, number, door, peer, tls ? tls->Accept(made) : nullptr,
+                                            doors.handler, doors.limits, doors.connections));
+    });
+  }
+}
+
+void Listener::Close() {
+  if (descriptor_ < 0) return;
+  // From here on nobody new comes, and who is in the queue already is taken: a closed queue would reset them.
+  sock_filter drop = {BPF_RET | BPF_K, 0, 0, 0};
+  const sock_fprog program = {1, &drop};
+  setsockopt(descriptor_, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+  AcceptAll();
+  close(descriptor_);
+  descriptor_ = -1;
+}
+
+std::vector<int> HandedSockets() {
+  const char* process = std::getenv("LISTEN_PID");
+  const char* count = std::getenv("LISTEN_FDS");
+  std::vector<int> sockets;
+  if (!process || !count || std::atoll(process) != ProcessNumber()) return sockets;
+  constexpr int kFirst = 3;
+  for (int i = 0; i < std::atoi(count) && i < 16; ++i) sockets.push_back(kFirst + i);
+  return sockets;
+}
+
+void Notify(const char* state) {
+  const char* path = std::getenv("NOTIFY_SOCKET");
+  if (!path || std::strlen(path) >= sizeof(sockaddr_un::sun_path)) return;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strcpy(address.sun_path, path);
+  if (address.sun_path[0] == '@') address.sun_path[0] = 0;
+  const int made = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (made < 0) return;
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
+  sendto(made, state, std::strlen(state), MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&address), size);
+  close(made);
+}
+
+}  // namespace ferry::server

@@ -1,0 +1,50 @@
+// A port that is listened on; accepted connections are dealt out to the loops in turn.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "server/connection.h"
+#include "server/options.h"
+
+namespace ferry::server {
+
+// What all connections share.
+struct Doors {
+  RequestHandler& handler;
+  const ConnectionLimits& limits;
+  int most_connections;
+  std::vector<std::unique_ptr<EventLoop>>& loops;
+  std::atomic<int> connections{0};
+  std::atomic<uint64_t> next_loop{0};
+};
+
+class Listener : public Watched {
+ public:
+  // Throws ferry::Error. `descriptor` >= 0: a socket that listens already (systemd's).
+  Listener(Doors& doors, Door door, const ListenOptions& options, TlsServer* tls, int descriptor = -1);
+  ~Listener() override;
+  int descriptor() const { return descriptor_; }
+  int port() const { return port_; }
+  void OnReady(bool readable, bool writable, bool broken) override;
+  void OnTick(std::chrono::steady_clock::time_point now) override;
+  // No further connections; those that wait to be accepted still are.
+  void Close();
+
+ private:
+  void AcceptAll();
+
+  Doors& doors_;
+  const Door door_;
+  TlsServer* const tls_;
+  int descriptor_ = -1;
+  int port_ = 0;
+};
+
+// Sockets that systemd hands over, in their order.
+std::vector<int> HandedSockets();
+// Tells systemd, where it waits for that: "READY=1".
+void Notify(const char* state);
+
+}  // namespace ferry::server

@@ -1,0 +1,325 @@
+#include "server/scheduler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "server/tensor_join.h"
+
+namespace ferry::server {
+namespace {
+
+constexpr int kProofsWanted = 3;
+
+size_t CostBucket(int64_t rows) {
+  size_t bucket = 0;
+  while (rows > 1 && bucket < 23) {
+    rows >>= 1;
+    ++bucket;
+  }
+  return bucket;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const ModelConfig& config, std::shared_ptr<Session> wide, std::shared_ptr<Session> narrow,
+                     ModelStats& stats, RunPolicy& policy, std::function<void(const std::string&)> log)
+    : config_(config),
+      wide_(std::move(wide)),
+      narrow_(std::move(narrow)),
+      stats_(stats),
+      policy_(policy),
+      log_(std::move(log)),
+      may_join_(config.dynamic_batching) {}
+
+Scheduler::~Scheduler() {
+  Batch left;
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    for (auto& [level, queue] : queues_)
+      for (auto& job : queue) left.push_back(std::move(job));
+    queues_.clear();
+    queued_ = 0;
+  }
+  wake_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+  for (auto& job : left) {
+    job->error.emplace(Code::kUnavailable, Cat("model '", config_.name, "' is unloading"));
+    Finish(*job);
+  }
+}
+
+size_t Scheduler::pending() const {
+  std::lock_guard lock(mutex_);
+  return queued_;
+}
+
+void Scheduler::Submit(std::unique_ptr<Job> job, bool may_run_here) {
+  uint64_t level = config_.priority_levels == 0 ? 0
+                   : job->request.priority == 0 ? config_.default_priority
+                                                : std::min(job->request.priority, config_.priority_levels);
+  const QueuePolicy& policy = config_.PolicyOf(level);
+  uint64_t timeout = policy.default_timeout_us;
+  if (job->request.timeout_us > 0 && policy.allow_override && (timeout == 0 || job->request.timeout_us < timeout))
+    timeout = job->request.timeout_us;
+  job->queued = Clock::now();
+  if (timeout > 0)
+    job->deadline = job->queued + std::chrono::microseconds(std::min<uint64_t>(timeout, uint64_t{1} << 40));
+  std::unique_lock lock(mutex_);
+  const double cost = cost_us_[0];
+  if (may_run_here && queued_ == 0 && running_ < config_.instances && cost > 0 && job->rows == 1 && !stopping_ &&
+      cost < static_cast<double>(policy_.inline_limit.count())) {
+    ++running_;
+    lock.unlock();
+    Batch alone;
+    alone.push_back(std::move(job));
+    Run(std::move(alone));
+    lock.lock();
+    --running_;
+    if (queued_ > 0) wake_.notify_one();
+    return;
+  }
+  std::deque<std::unique_ptr<Job>>& queue = queues_[level];
+  const size_t most = policy.max_queue_size > 0 ? policy.max_queue_size : policy_.max_queue;
+  if (stopping_ || queue.size() >= most) {
+    job->error.emplace(Code::kUnavailable, stopping_ ? Cat("model '", config_.name, "' is unloading")
+                                                     : std::string("Exceeds maximum queue size"));
+    lock.unlock();
+    Finish(*job);
+    return;
+  }
+  queue.push_back(std::move(job));
+  ++queued_;
+  if (idle_ == 0 && static_cast<int>(workers_.size()) < config_.instances) workers_.emplace_back([this] { Work(); });
+  lock.unlock();
+  wake_.notify_one();
+}
+
+void Scheduler::Work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    ++idle_;
+    wake_.wait(lock, [&] { return stopping_ || (queued_ > 0 && running_ < config_.instances); });
+    --idle_;
+    if (stopping_) return;
+    Batch dropped;
+    DropExpired(Clock::now(), dropped);
+    Batch batch = TakeBatch(lock);
+    if (!batch.empty()) ++running_;
+    lock.unlock();
+    for (auto& job : dropped) Finish(*job);
+    const bool has_run = !batch.empty();
+    if (has_run) Run(std::move(batch));
+    lock.lock();
+    if (has_run) --running_;
+    if (queued_ > 0 && idle_ > 0) wake_.notify_one();
+  }
+}
+
+void Scheduler::DropExpired(Clock::time_point now, Batch& dropped) {
+  std::deque<std::unique_ptr<Job>> delayed;
+  for (auto& [level, queue] : queues_) {
+    const QueuePolicy& policy = config_.PolicyOf(level);
+    for (auto job = queue.begin(); job != queue.end();) {
+      const bool is_cancelled = (*job)->request.cancelled && (*job)->request.cancelled->load(std::memory_order_relaxed);
+      if ((*job)->deadline > now && !is_cancelled) {
+        ++job;
+        continue;
+      }
+      if (is_cancelled)
+        (*job)->error.emplace(Code::kCancelled, "Request cancelled");
+      else if (!policy.delays)
+        (*job)->error.emplace(Code::kUnavailable, "Request timeout expired");
+      else
+        (*job)->deadline = Clock::time_point::max();
+      if ((*job)->error) {
+        dropped.push_back(std::move(*job));
+        --queued_;
+      } else {
+        delayed.push_back(std::move(*job));
+      }
+      job = queue.erase(job);
+    }
+  }
+  // Behind everything else.
+  constexpr uint64_t kLast = ~uint64_t{0};
+  for (auto& job : delayed) queues_[kLast].push_back(std::move(job));
+}
+
+bool Scheduler::Pays(int64_t rows) const {
+  const double one = cost_us_[0], several = cost_us_[CostBucket(rows)];
+  if (one == 0 || several == 0) return true;  // to be found out
+  constexpr uint64_t kLookAgain = 256;
+  if (++decisions_ % kLookAgain == 0) return true;
+  const auto scale = static_cast<double>(int64_t{1} << CostBucket(rows));
+  return several / scale < one * 0.97;
+}
+
+int64_t Scheduler::AvailableRows(const Job& first) const {
+  int64_t rows = 0;
+  for (const auto& [level, queue] : queues_)
+    for (const auto& job : queue)
+      if (CanJoin(first, *job)) rows += job->rows;
+  return rows;
+}
+
+// How many rows a run should have now; 0: wait for more.
+int64_t Scheduler::RowsToTake(int64_t available, bool waited) const {
+  const int64_t most = config_.max_batch_size;
+  if (available >= most) return most;
+  int64_t preferred = 0;
+  for (int64_t size : config_.preferred_sizes)
+    if (size <= available) preferred = size;
+  if (preferred > 0) return preferred;
+  if (config_.queue_delay_us > 0 && !waited) return 0;
+  if (!config_.preferred_sizes.empty()) return available;
+  return int64_t{1} << CostBucket(available);  // few sizes, since each is made ready once
+}
+
+Scheduler::Batch Scheduler::TakeBatch(std::unique_lock<std::mutex>& lock) {
+  auto first_queue = [&] {
+    return std::find_if(queues_.begin(), queues_.end(), [](const auto& entry) { return !entry.second.empty(); });
+  };
+  Batch batch;
+  auto queue = first_queue();
+  if (queue == queues_.end()) return batch;
+  int64_t wanted = 1;
+  while (may_join_.load(std::memory_order_relaxed)) {
+    const Job& first = *queue->second.front();
+    const int64_t available = AvailableRows(first);
+    const auto until = first.queued + std::chrono::microseconds(config_.queue_delay_us);
+    const bool waited = Clock::now() >= until || stopping_;
+    wanted =
+        Pays(std::min(std::max<int64_t>(available, 2), config_.max_batch_size)) ? RowsToTake(available, waited) : 1;
+    if (wanted > 0) break;
+    wake_.wait_until(lock, until);
+    queue = first_queue();
+    if (queue == queues_.end()) return batch;
+  }
+  int64_t rows = queue->second.front()->rows;
+  batch.push_back(std::move(queue->second.front()));
+  queue->second.pop_front();
+  --queued_;
+  for (auto& [level, jobs] : queues_)
+    for (auto job = jobs.begin(); job != jobs.end() && rows < wanted;) {
+      if (rows + (*job)->rows > wanted || !CanJoin(*batch.front(), **job)) {
+        ++job;
+        continue;
+      }
+      rows += (*job)->rows;
+      batch.push_back(std::move(*job));
+      job = jobs.erase(job);
+      --queued_;
+    }
+  return batch;
+}
+
+void Scheduler::NoteCost(int64_t rows, Clock::duration time) {
+  const double us = std::chrono::duration<double, std::micro>(time).count();
+  const size_t bucket = CostBucket(rows);
+  const double of_bucket = us * static_cast<double>(int64_t{1} << bucket) / static_cast<double>(rows);
+  std::lock_guard lock(mutex_);
+  double& cost = cost_us_[bucket];
+  // The first run of a shape makes it ready: only what it costs again counts.
+  cost = cost == 0 ? of_bucket : of_bucket < cost ? cost * 0.5 + of_bucket * 0.5 : cost * 0.95 + of_bucket * 0.05;
+}
+
+std::vector<Value> Scheduler::Compute(std::span<const NamedValue> inputs, const Job& job) {
+  struct Counted {
+    explicit Counted(std::atomic<int>& count) : count(count), alone(count.fetch_add(1) == 0) {}
+    ~Counted() { count.fetch_sub(1); }
+    std::atomic<int>& count;
+    const bool alone;
+  } counted(policy_.running);
+  RunOptions options;
+  options.time_limit = policy_.limits.time;
+  options.max_bytes = policy_.limits.bytes;
+  options.cancelled = job.request.cancelled.get();
+  bool is_small;
+  {
+    std::lock_guard lock(mutex_);
+    is_small = (cost_us_[0] > 0 && cost_us_[0] < static_cast<double>(policy_.inline_limit.count())) || queued_ > 0;
+  }
+  const Session& session = counted.alone && !is_small ? *wide_ : *narrow_;
+  return session.Run(inputs, job.output_names, options);
+}
+
+void Scheduler::RunOne(Job& job) {
+  job.run_begun = Clock::now();
+  try {
+    job.outputs = Compute(job.request.inputs, job);
+  } catch (...) {
+    job.error = CurrentRefusal();
+  }
+  job.run_ended = Clock::now();
+  job.batch = job.rows;
+  if (job.error) return;
+  NoteCost(job.rows, job.run_ended - job.run_begun);
+  stats_.RecordRun(job.rows, job.run_begun - job.started, job.run_ended - job.run_begun, {});
+}
+
+void Scheduler::Run(Batch batch) {
+  const Clock::time_point now = Clock::now();
+  for (auto& job : batch) job->started = now;
+  if (batch.size() == 1 || !RunJoined(batch))
+    for (auto& job : batch) RunOne(*job);
+  for (auto& job : batch) Finish(*job);
+}
+
+// False: nothing is answered, and each is to be run by itself.
+bool Scheduler::RunJoined(Batch& batch) {
+  try {
+    const std::vector<NamedValue> inputs = JoinInputs(batch);
+    int64_t rows = 0;
+    for (const auto& job : batch) rows += job->rows;
+    const Clock::time_point begun = Clock::now();
+    const std::vector<Value> outputs = Compute(inputs, *batch.front());
+    const Clock::time_point ended = Clock::now();
+    if (!HaveRows(outputs, rows) || !Proves(batch, outputs)) {
+      if (may_join_.exchange(false))
+        log_(Cat("model '", config_.name, "': requests are no longer joined: its first dimension is no batch"));
+      return false;
+    }
+    NoteCost(rows, ended - begun);
+    int64_t row = 0;
+    for (auto& job : batch) {
+      job->run_begun = begun;
+      job->run_ended = ended;
+      job->batch = rows;
+      job->outputs = RowsOf(outputs, row, job->rows);
+      row += job->rows;
+    }
+    stats_.RecordRun(rows, begun - batch.front()->started, ended - begun, Clock::now() - ended);
+    return true;
+  } catch (...) {
+    for (auto& job : batch) job->outputs.clear();
+    return false;  // whoever is to blame gets the error
+  }
+}
+
+// That a batch dimension was only assumed is made up for by the first batches: alone, each request must give the same.
+bool Scheduler::Proves(const Batch& batch, const std::vector<Value>& joined) {
+  if (!config_.is_batch_assumed || proofs_.load(std::memory_order_relaxed) >= kProofsWanted) return true;
+  int64_t row = 0;
+  for (const auto& job : batch) {
+    const std::vector<Value> alone = Compute(job->request.inputs, *job);
+    if (!AreClose(alone, RowsOf(joined, row, job->rows))) return false;
+    row += job->rows;
+  }
+  ++proofs_;
+  return true;
+}
+
+void Scheduler::Finish(Job& job) {
+  if (job.error)
+    stats_.RecordFailure(job, job.error->code() == Code::kCancelled      ? FailureReason::kCanceled
+                              : job.error->code() == Code::kUnavailable  ? FailureReason::kRejected
+                              : job.run_ended.time_since_epoch().count() ? FailureReason::kBackend
+                                                                         : FailureReason::kOther);
+  else
+    stats_.RecordSuccess(job);
+  job.done(job);
+}
+
+}  // namespace ferry::server

@@ -1,0 +1,78 @@
+// The queue of one model and the threads that empty it. Requests are joined into batches where a run of several rows is
+// measured to cost less per row; small models run on the thread that read the request.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "server/infer.h"
+#include "server/model_config.h"
+#include "server/model_stats.h"
+
+namespace ferry::server {
+
+// What all models' runs share.
+struct RunPolicy {
+  std::atomic<int> running{0};  // of all models: a lone run gets every thread, others one each
+  size_t max_queue = 4096;      // for models that do not say
+  Limits limits;                // of each run
+  std::chrono::microseconds inline_limit{150};
+};
+
+class Scheduler {
+ public:
+  // `wide` runs with all threads, `narrow` with the caller's alone; both share weights and programs.
+  Scheduler(const ModelConfig& config, std::shared_ptr<Session> wide, std::shared_ptr<Session> narrow,
+            ModelStats& stats, RunPolicy& policy, std::function<void(const std::string&)> log);
+  ~Scheduler();  // what still waits is refused
+
+  // `may_run_here`: the caller can spare some 100 µs. The job's done is called before or after this returns.
+  void Submit(std::unique_ptr<Job> job, bool may_run_here);
+  size_t pending() const;
+
+ private:
+  using Batch = std::vector<std::unique_ptr<Job>>;
+
+  void Work();
+  Batch TakeBatch(std::unique_lock<std::mutex>& lock);
+  void DropExpired(Clock::time_point now, Batch& dropped);
+  int64_t RowsToTake(int64_t available, bool waited) const;
+  bool Pays(int64_t rows) const;
+  int64_t AvailableRows(const Job& first) const;
+  void NoteCost(int64_t rows, Clock::duration time);
+
+  void Run(Batch batch);
+  void RunOne(Job& job);
+  bool RunJoined(Batch& batch);
+  bool Proves(const Batch& batch, const std::vector<Value>& joined);
+  std::vector<Value> Compute(std::span<const NamedValue> inputs, const Job& job);
+  void Finish(Job& job);
+
+  const ModelConfig& config_;
+  const std::shared_ptr<Session> wide_, narrow_;
+  ModelStats& stats_;
+  RunPolicy& policy_;
+  const std::function<void(const std::string&)> log_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::map<uint64_t, std::deque<std::unique_ptr<Job>>> queues_;  // by priority; the lowest number goes first
+  size_t queued_ = 0;
+  int running_ = 0, idle_ = 0;
+  bool stopping_ = false;
+  std::vector<std::thread> workers_;
+  // Measured microseconds of a run, by the logarithm of its rows; 0: not yet.
+  std::array<double, 24> cost_us_{};
+  mutable uint64_t decisions_ = 0;
+  std::atomic<bool> may_join_;
+  std::atomic<int> proofs_{0};
+};
+
+}  // namespace ferry::server

@@ -1,0 +1,166 @@
+#include "server/server.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/version.h"
+#include "server/frontend.h"
+#include "server/listener.h"
+
+namespace ferry::server {
+namespace {
+
+// Every connection is a descriptor.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+class Server {
+ public:
+  explicit Server(const ServerOptions& options)
+      : options_(options), log_(options.log), tracer_(options.trace), memory_(options.allow_shared_memory) {
+    const int cpus = options.threads > 0 ? options.threads : UsableCpus();
+    host_.wide = std::make_shared<Runtime>(cpus);
+    host_.narrow = std::make_shared<Runtime>(1);
+    host_.policy.max_queue = options.max_queue;
+    host_.policy.limits = options.run_limits;
+    host_.defaults = options.defaults;
+    host_.defaults.instances = cpus;
+    host_.provider = options.provider;
+    host_.cache_folder = options.cache_folder;
+    host_.log = &log_;
+    repository_ = std::make_unique<Repository>(options.repository, host_);
+    service_ = std::make_unique<Service>(options.service, *repository_, host_, memory_, log_, tracer_);
+    frontend_ = std::make_unique<Frontend>(*service_);
+    for (int i = 0; i < (options.loops > 0 ? options.loops : UsableCpus()); ++i)
+      loops_.push_back(std::make_unique<EventLoop>());
+    doors_ = std::make_unique<Doors>(*frontend_, options.limits, options.most_connections, loops_);
+  }
+
+  int Run() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    signal(SIGPIPE, SIG_IGN);
+    for (auto& loop : loops_) loop->Start();
+    Listen();
+    if (!repository_->LoadAtStart() && options_.exit_on_error) {
+      log_.Write(LogLevel::kError, "failed to load all models; --exit-on-error=false serves the others");
+      Stop();
+      return 1;
+    }
+    service_->SetStarted();
+    log_.Write(LogLevel::kInfo, Cat("ferry-server ", kVersion, " is ready"));
+    Notify("READY=1");
+    WaitForEnd(signals);
+    Stop();
+    return 0;
+  }
+
+ private:
+  void Listen() {
+    if (!options_.tls.certificate.empty()) tls_ = std::make_unique<TlsServer>(options_.tls);
+    if (!options_.grpc_tls.certificate.empty()) grpc_tls_ = std::make_unique<TlsServer>(options_.grpc_tls);
+    std::vector<int> handed = HandedSockets();
+    auto open = [&](Door door, const ListenOptions& listen, TlsServer* tls, const char* name) {
+      if (!listen.allowed) return;
+      int descriptor = -1;
+      if (!handed.empty()) {
+        descriptor = handed.front();
+        handed.erase(handed.begin());
+      }
+      auto listener = std::make_unique<Listener>(*doors_, door, listen, tls, descriptor);
+      log_.Write(LogLevel::kInfo, Cat("Started ", name, " at ", listen.address, ":", listener->port()));
+      Listener* made = listener.get();
+      listeners_.push_back(made);
+      auto held = std::make_shared<std::unique_ptr<Listener>>(std::move(listener));
+      loops_[0]->Do([this, held] {
+        const int number = (*held)->descriptor();
+        loops_[0]->Add(number, EventLoop::NextNumber(), std::move(*held));
+      });
+    };
+    open(Door::kHttp, options_.http, tls_.get(), "HTTPService");
+    open(Door::kGrpc, options_.grpc, grpc_tls_ ? grpc_tls_.get() : tls_.get(), "GRPCInferenceService");
+    open(Door::kMetrics, options_.metrics, nullptr, "Metrics Service");
+  }
+
+  void WaitForEnd(const sigset_t& signals) {
+    while (true) {
+      const timespec tick{5, 0};
+      const int number = sigtimedwait(&signals, nullptr, &tick);
+      if (number == SIGHUP) {
+        for (TlsServer* tls : {tls_.get(), grpc_tls_.get()}) try {
+            if (tls) tls->Reload();
+          } catch (const std::exception& error) {
+            log_.Write(LogLevel::kError, Cat("the certificate stays as it was: ", error.what()));
+          }
+      }
+      if (number == SIGTERM || number == SIGINT) break;
+      Notify("WATCHDOG=1");
+    }
+    Drain(signals);
+  }
+
+  // Unready at once; who comes in the meantime is still served; then what is under way comes to its end.
+  void Drain(const sigset_t& signals) {
+    log_.Write(LogLevel::kInfo, "Signal received: shutting down");
+    Notify("STOPPING=1");
+    service_->SetDraining();
+    auto wait = [&](std::chrono::milliseconds time) {
+      const timespec span{static_cast<time_t>(time.count() / 1000), static_cast<long>(time.count() % 1000) * 1'000'000};
+      const int number = sigtimedwait(&signals, nullptr, &span);
+      return number == SIGTERM || number == SIGINT;  // a second one: at once
+    };
+    if (options_.drain_delay_seconds > 0 && wait(std::chrono::seconds(options_.drain_delay_seconds))) return;
+    loops_[0]->Do([this] {
+      for (Listener* listener : listeners_) listener->Close();
+      for (auto& loop : loops_) {
+        EventLoop* each = loop.get();
+        each->Do([each] {
+          each->ForEach([](Watched& watched) {
+            if (auto* connection = dynamic_cast<Connection*>(&watched)) connection->Drain();
+          });
+        });
+      }
+    });
+    const auto until = Clock::now() + std::chrono::seconds(options_.exit_timeout_seconds);
+    while (Clock::now() < until && (doors_->connections > 0 || service_->in_flight() > 0))
+      if (wait(std::chrono::milliseconds(20))) return;
+  }
+
+  void Stop() {
+    for (auto& loop : loops_) loop->Stop();
+  }
+
+  const ServerOptions& options_;
+  Log log_;
+  Tracer tracer_;
+  SharedMemory memory_;
+  ModelHost host_;
+  std::vector<std::unique_ptr<EventLoop>> loops_;
+  std::unique_ptr<Repository> repository_;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<Frontend> frontend_;
+  std::unique_ptr<Doors> doors_;
+  std::unique_ptr<TlsServer> tls_, grpc_tls_;
+  std::vector<Listener*> listeners_;
+};
+
+}  // namespace
+
+int RunServer(const ServerOptions& options) {
+  RaiseDescriptorLimit();
+  // Not destroyed: requests that outlived their time may still run, and the process ends anyway.
+  auto* server = new Server(options);
+  const int status = server->Run();
+  std::fflush(nullptr);
+  return status;
+}
+
+}  // namespace ferry::server

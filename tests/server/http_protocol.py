@@ -1,0 +1,281 @@
+"""Every endpoint over HTTP: answers, datatypes, errors, encodings."""
+import base64
+import gzip
+import json
+import socket
+import struct
+import sys
+import unittest
+import zlib
+from multiprocessing import shared_memory
+
+import numpy as np
+from running_server import TYPES, Server, identity, sample, wire
+from onnx import TensorProto
+
+BINARY = sys.argv.pop(1)
+server = None
+
+
+def infer(model, body, binary=b"", **headers):
+    text = json.dumps(body).encode() if not isinstance(body, bytes) else body
+    sent = {k.replace("_", "-"): v for k, v in headers.items()}
+    if binary:
+        sent.setdefault("Inference-Header-Content-Length", str(len(text)))
+    return server.request("POST", f"/v2/models/{model}/infer", text + binary, sent)
+
+
+def add(rows=1, **extra):
+    values = [float(i) for i in range(3 * rows)]
+    return {"inputs": [{"name": n, "datatype": "FP32", "shape": [rows, 3], "data": values} for n in "ab"], **extra}
+
+
+class Metadata(unittest.TestCase):
+    def test_server(self):
+        status, about = server.get("/v2")
+        self.assertEqual(status, 200)
+        self.assertIn("binary_tensor_data", about["extensions"])
+        self.assertEqual(server.get("/v2/health/live"), (200, {"live": True}))
+        self.assertEqual(server.get("/v2/health/ready"), (200, {"ready": True}))
+
+    def test_model(self):
+        status, about = server.get("/v2/models/add_sub")
+        self.assertEqual(status, 200)
+        self.assertEqual(about["versions"], ["1"])
+        self.assertEqual(about["inputs"][0], {"name": "a", "datatype": "FP32", "shape": [-1, 3]})
+        self.assertEqual(server.get("/v2/models/add_sub/versions/1")[0], 200)
+        self.assertEqual(server.get("/v2/models/add_sub/ready")[0], 200)
+        self.assertEqual(server.get("/v2/models/add_sub/versions/2/ready")[0], 404)
+        status, error = server.get("/v2/models/none")
+        self.assertEqual((status, error["error"]), (404, "Request for unknown model: 'none' is not found"))
+
+    def test_config(self):
+        status, config = server.get("/v2/models/add_sub/config")
+        self.assertEqual((status, config["max_batch_size"]), (200, 8))
+        self.assertEqual(config["input"][0]["data_type"], "TYPE_FP32")
+        self.assertEqual(config["dynamic_batching"]["preferred_batch_size"], [4, 8])
+        self.assertEqual(server.get("/v2/models/identity_fp32/config")[1]["input"][0]["dims"], [4])
+
+    def test_paths(self):
+        self.assertEqual(server.get("/v2/nothing"), (404, {"error": "Not Found"}))
+        self.assertEqual(server.request("POST", "/v2/health/live", "")[0], 405)
+        self.assertEqual(server.request("GET", "/v2/models/add_sub/infer")[0], 405)
+        self.assertEqual(server.request("GET", "/")[0], 200)
+
+    def test_statistics_and_metrics(self):
+        infer("identity_int8", {"inputs": [{"name": "x", "datatype": "INT8", "shape": [2, 4], "data": list(range(8))}]})
+        stats = server.get("/v2/models/identity_int8/stats")[1]["model_stats"][0]
+        self.assertGreaterEqual(stats["inference_count"], 2)
+        self.assertGreater(stats["inference_stats"]["success"]["ns"], 0)
+        self.assertGreater(len(server.get("/v2/models/stats")[1]["model_stats"]), 10)
+        for port in (server.metrics_port, server.http_port):
+            text = server.request("GET", "/metrics", port=port)[2].decode()
+            self.assertIn('nv_inference_request_success{model="identity_int8",version="1"}', text)
+
+    def test_settings(self):
+        self.assertEqual(server.get("/v2/trace/setting")[1]["trace_level"], ["OFF"])
+        self.assertEqual(server.post("/v2/logging", {"log_verbose_level": 1})[1]["log_verbose_level"], 1)
+        self.assertEqual(server.post("/v2/logging", {"log_verbose_level": 0})[0], 200)
+        self.assertEqual(server.post("/v2/logging", {"log_info": 7})[0], 400)
+
+
+class Inference(unittest.TestCase):
+    def test_json(self):
+        status, _, data = infer("add_sub", add(2, id="my id"))
+        answer = json.loads(data)
+        self.assertEqual((status, answer["id"], answer["model_name"], answer["model_version"]), (200, "my id", "add_sub", "1"))
+        outputs = {o["name"]: o for o in answer["outputs"]}
+        self.assertEqual(outputs["sum"]["data"], [0, 2, 4, 6, 8, 10])
+        self.assertEqual(outputs["difference"]["shape"], [2, 3])
+
+    def test_nested_data_and_chosen_outputs(self):
+        body = {"inputs": [{"name": n, "shape": [1, 3], "datatype": "FP32", "data": [[1, 2.5, -3e2]]} for n in "ab"],
+                "outputs": [{"name": "sum"}]}
+        answer = json.loads(infer("add_sub", body)[2])
+        self.assertEqual([o["name"] for o in answer["outputs"]], ["sum"])
+        self.assertEqual(answer["outputs"][0]["data"], [2, 5, -600])
+
+    def test_every_datatype(self):
+        for datatype in TYPES:
+            array, model = sample(datatype), f"identity_{datatype.lower()}"
+            data = wire(array, datatype)
+            body = {"inputs": [{"name": "x", "datatype": datatype, "shape": [2, 4], "parameters": {"binary_data_size": len(data)}}],
+                    "parameters": {"binary_data_output": True}}
+            status, headers, got = infer(model, body, data)
+            self.assertEqual(status, 200, (datatype, got))
+            length = int(headers["inference-header-content-length"])
+            about = json.loads(got[:length])["outputs"][0]
+            self.assertEqual((about["datatype"], about["parameters"]["binary_data_size"]), (datatype, len(data)))
+            self.assertEqual(got[length:], data, datatype)
+            if datatype in ("FP16", "BF16"):
+                body["parameters"] = {}
+                self.assertEqual(infer(model, body, data)[0], 400)
+                continue
+            values = [x.decode() for x in array.ravel()] if datatype == "BYTES" else array.ravel().tolist()
+            body = {"inputs": [{"name": "x", "datatype": datatype, "shape": [2, 4], "data": values}]}
+            status, _, got = infer(model, body)
+            self.assertEqual(status, 200, (datatype, got))
+            self.assertEqual(json.loads(got)["outputs"][0]["data"], values, datatype)
+
+    def test_mixed_and_raw(self):
+        binary = np.array([[1, 2, 3]], np.float32).tobytes()
+        body = add()
+        del body["inputs"][1]["data"]
+        body["inputs"][1]["parameters"] = {"binary_data_size": 12}
+        body["outputs"] = [{"name": "sum", "parameters": {"binary_data": True}}, {"name": "difference"}]
+        status, headers, data = infer("add_sub", body, binary)
+        length = int(headers["inference-header-content-length"])
+        self.assertEqual(np.frombuffer(data[length:], np.float32).tolist(), [1, 3, 5])
+        self.assertEqual(json.loads(data[:length])["outputs"][1]["data"], [-1, -1, -1])
+        raw = np.arange(4, dtype=np.int32).tobytes()
+        status, headers, data = server.request("POST", "/v2/models/identity_int32/infer", raw, {"Inference-Header-Content-Length": "0"})
+        self.assertEqual((status, data[int(headers["inference-header-content-length"]):]), (200, raw))
+
+    def test_classification(self):
+        body = add(2, outputs=[{"name": "sum", "parameters": {"classification": 2}}])
+        output = json.loads(infer("add_sub", body)[2])["outputs"][0]
+        self.assertEqual((output["datatype"], output["shape"]), ("BYTES", [2, 2]))
+        self.assertEqual(output["data"][0], "4.000000:2:plum")
+
+    def test_encodings(self):
+        text = json.dumps(add(8)).encode()
+        for name, pack, unpack in (("gzip", gzip.compress, gzip.decompress), ("deflate", zlib.compress, zlib.decompress)):
+            status, headers, data = server.request("POST", "/v2/models/add_sub/infer", pack(text), {"Content-Encoding": name, "Accept-Encoding": name})
+            self.assertEqual((status, headers["content-encoding"]), (200, name))
+            self.assertEqual(json.loads(unpack(data))["outputs"][0]["data"][23], 46)
+        self.assertEqual(infer("add_sub", text, Content_Encoding="br")[0], 501)
+        self.assertEqual(infer("add_sub", b"nonsense", Content_Encoding="gzip")[0], 400)
+        bomb = gzip.compress(b"0" * (100 << 20))
+        self.assertEqual(infer("add_sub", bomb, Content_Encoding="gzip")[0], 400)
+
+    def test_errors(self):
+        def error(body, model="add_sub", binary=b"", **headers):
+            status, _, data = infer(model, body, binary, **headers)
+            return status, json.loads(data)["error"]
+        wrong = add()
+        wrong["inputs"][0]["name"] = "c"
+        self.assertEqual(error(wrong), (400, "unexpected inference input 'c' for model 'add_sub'"))
+        wrong = add()
+        wrong["inputs"][0]["datatype"] = "FP64"
+        self.assertEqual(error(wrong), (400, "inference input 'a' data-type is 'FP64', but model 'add_sub' expects 'FP32'"))
+        wrong = add()
+        for x in wrong["inputs"]:
+            x["shape"], x["data"] = [1, 4], [0] * 4
+        self.assertTrue(error(wrong)[1].startswith("unexpected shape for input 'a' for model 'add_sub'. Expected [-1,3], got [1,4]"))
+        self.assertEqual(error(add(9)), (400, "inference request batch-size must be <= 8 for 'add_sub'"))
+        wrong = add()
+        del wrong["inputs"][1]
+        self.assertIn("missing required input(s) ['b']", error(wrong)[1])
+        self.assertEqual(error(add(), "none"), (404, "Request for unknown model: 'none' is not found"))
+        self.assertEqual(error(add(outputs=[{"name": "q"}])), (400, "unexpected inference output 'q' for model 'add_sub'"))
+        for broken in (b"", b"{", b"[]", b'{"inputs":3}', b'{"inputs":[{"name":"a"}]}', b"[" * 10000, b'{"inputs":[],"id":7}',
+                       b'{"inputs":[{"name":"a","shape":[9223372036854775807,8],"datatype":"FP32","data":[1]}]}',
+                       b'{"inputs":[{"name":"a","shape":[1,-3],"datatype":"FP32","data":[1]}]}'):
+            self.assertEqual(infer("add_sub", broken)[0], 400, broken[:50])
+        for length in ("x", "-1", "100000", "99999999999999999999"):
+            self.assertEqual(error(add(), Inference_Header_Content_Length=length)[0], 400)
+        body = add()
+        body["inputs"][0]["data"] = [1, 2]
+        self.assertEqual(error(body)[0], 400)
+        body["inputs"][0]["data"] = [1, 2, "3"]
+        self.assertEqual(error(body)[0], 400)
+
+    def test_limits(self):
+        with socket.create_connection(("127.0.0.1", server.http_port)) as raw:
+            raw.sendall(b"POST /v2/models/add_sub/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n")
+            self.assertIn(b" 413 ", raw.recv(1000).split(b"\r\n")[0])
+        with socket.create_connection(("127.0.0.1", server.http_port)) as raw:
+            raw.sendall(b"GET /v2 HTTP/1.1\r\n" + b"x: y\r\n" * 20000 + b"\r\n")
+            self.assertIn(b" 431 ", raw.recv(1000).split(b"\r\n")[0])
+        with socket.create_connection(("127.0.0.1", server.http_port)) as raw:
+            raw.sendall(b"nonsense\r\n\r\n")
+            self.assertIn(b" 400 ", raw.recv(1000).split(b"\r\n")[0])
+        with socket.create_connection(("127.0.0.1", server.http_port)) as raw:
+            raw.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
+            data = b""
+            while data.count(b'{"live":true}') < 3:
+                data += raw.recv(4096)
+
+    def test_chunks_and_continue(self):
+        text = json.dumps(add()).encode()
+        with socket.create_connection(("127.0.0.1", server.http_port)) as raw:
+            raw.sendall(b"POST /v2/models/add_sub/infer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n")
+            self.assertTrue(raw.recv(1000).startswith(b"HTTP/1.1 100 "))
+            for i in range(0, len(text), 50):
+                part = text[i:i + 50]
+                raw.sendall(b"%x\r\n%s\r\n" % (len(part), part))
+            raw.sendall(b"0\r\n\r\n")
+            self.assertTrue(raw.recv(1000).startswith(b"HTTP/1.1 200 "))
+
+    def test_shared_memory(self):
+        region = shared_memory.SharedMemory(create=True, size=256)
+        try:
+            region.buf[:12] = np.array([1, 2, 3], np.float32).tobytes()
+            path = "/v2/systemsharedmemory/region/r"
+            self.assertEqual(server.post(path + "/register", {"key": "/" + region.name, "offset": 0, "byte_size": 256})[0], 200)
+            self.assertEqual(server.post(path + "/register", {"key": "/" + region.name, "offset": 0, "byte_size": 256})[0], 400)
+            self.assertEqual(server.get(path + "/status")[1][0]["byte_size"], 256)
+            memory = {"shared_memory_region": "r", "shared_memory_byte_size": 12}
+            body = {"inputs": [{"name": n, "datatype": "FP32", "shape": [1, 3], "parameters": memory} for n in "ab"],
+                    "outputs": [{"name": "sum", "parameters": {**memory, "shared_memory_offset": 100}}]}
+            status, _, data = infer("add_sub", body)
+            self.assertEqual(status, 200, data)
+            self.assertEqual(np.frombuffer(bytes(region.buf[100:112]), np.float32).tolist(), [2, 4, 6])
+            body["outputs"][0]["parameters"]["shared_memory_offset"] = 250
+            self.assertEqual(infer("add_sub", body)[0], 400)
+            self.assertEqual(server.post(path + "/unregister")[0], 200)
+            self.assertEqual(infer("add_sub", body)[0], 404)
+            self.assertEqual(server.get("/v2/systemsharedmemory/status"), (200, []))
+            self.assertEqual(server.post("/v2/systemsharedmemory/region/e/register", {"key": "/../etc/passwd", "offset": 0, "byte_size": 1})[0], 400)
+        finally:
+            region.close()
+            region.unlink()
+
+
+class Control(unittest.TestCase):
+    def test_refused_by_default(self):
+        self.assertEqual(server.post("/v2/repository/models/add_sub/unload")[0], 503)
+        names = {(m["name"], m["state"]) for m in server.post("/v2/repository/index")[1]}
+        self.assertIn(("add_sub", "READY"), names)
+
+    def test_explicit(self):
+        with Server(BINARY, "--model-control-mode=explicit", "--load-model=add_sub") as other:
+            self.assertEqual(other.get("/v2/models/identity_fp32")[0], 404)
+            self.assertEqual(other.post("/v2/repository/models/identity_fp32/load")[0], 200)
+            self.assertEqual(other.get("/v2/models/identity_fp32/ready")[0], 200)
+            self.assertEqual(len(other.post("/v2/repository/index", {"ready": True})[1]), 2)
+            identity(other.repository + "/identity_fp32/2/model.onnx", TensorProto.FLOAT)
+            self.assertEqual(other.post("/v2/repository/models/identity_fp32/load")[0], 200)
+            self.assertEqual(other.get("/v2/models/identity_fp32")[1]["versions"], ["2"])
+            with open(other.repository + "/identity_fp32/2/model.onnx", "wb") as file:
+                file.write(b"broken")
+            self.assertEqual(other.post("/v2/repository/models/identity_fp32/load")[0], 400)
+            self.assertEqual(other.get("/v2/models/identity_fp32/ready")[0], 200)  # the old one serves on
+            self.assertTrue([m for m in other.post("/v2/repository/index")[1] if m["name"] == "identity_fp32" and m["reason"]])
+            self.assertEqual(other.post("/v2/repository/models/identity_fp32/unload")[0], 200)
+            self.assertEqual(other.get("/v2/models/identity_fp32")[0], 404)
+            self.assertEqual(other.post("/v2/repository/models/nowhere/load")[0], 400)
+            with open(other.repository + "/add_sub/1/model.onnx", "rb") as file:
+                data = base64.b64encode(file.read()).decode()
+            config = json.dumps({"name": "sent", "max_batch_size": 4})
+            status, error = other.post("/v2/repository/models/sent/load", {"parameters": {"config": config, "file:1/model.onnx": data}})
+            self.assertEqual(status, 200, error)
+            self.assertEqual(other.get("/v2/models/sent/config")[1]["max_batch_size"], 4)
+            self.assertEqual(other.post("/v2/repository/models/sent/load", {"parameters": {"config": config, "file:../x": data}})[0], 400)
+
+    def test_tokens(self):
+        import tempfile
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("# tokens\nsecret\n")
+            file.flush()
+            with Server(BINARY, "--auth-token-file", file.name) as other:
+                self.assertEqual(other.get("/v2/health/ready")[0], 200)
+                self.assertEqual(other.get("/v2")[0], 401)
+                self.assertEqual(other.request("GET", "/v2", headers={"Authorization": "Bearer secret"})[0], 200)
+                self.assertEqual(other.request("GET", "/v2", headers={"Authorization": "Bearer secres"})[0], 401)
+
+
+if __name__ == "__main__":
+    with Server(BINARY) as server:
+        result = unittest.TextTestRunner(verbosity=1).run(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]))
+    sys.exit(not result.wasSuccessful())

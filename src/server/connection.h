@@ -47,6 +47,7 @@ class Connection : public Watched {
   ~Connection() override;
 
   void OnReady(bool readable, bool writable, bool broken) override;
+  void OnFailure() override { Close(); }
   void OnTick(std::chrono::steady_clock::time_point now) override;
 
   // For protocols.

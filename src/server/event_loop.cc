@@ -55,7 +55,10 @@ void EventLoop::DoPosted() {
     std::lock_guard lock(mutex_);
     work.swap(posted_);
   }
-  for (auto& item : work) item();
+  for (auto& item : work) try {
+      item();
+    } catch (const std::exception&) {  // for want of memory: whoever asked is not answered, the others are
+    }
 }
 
 uint64_t EventLoop::NextNumber() {
@@ -108,9 +111,12 @@ void EventLoop::Run() {
         continue;
       }
       const uint32_t flags = events[i].events;
-      if (Watched* watched = Find(events[i].data.u64))
-        watched->OnReady((flags & (EPOLLIN | EPOLLRDHUP)) != 0, (flags & EPOLLOUT) != 0,
-                         (flags & (EPOLLERR | EPOLLHUP)) != 0);
+      if (Watched* watched = Find(events[i].data.u64)) try {
+          watched->OnReady((flags & (EPOLLIN | EPOLLRDHUP)) != 0, (flags & EPOLLOUT) != 0,
+                           (flags & (EPOLLERR | EPOLLHUP)) != 0);
+        } catch (const std::exception&) {
+          watched->OnFailure();
+        }
     }
     if (is_posted) DoPosted();
     removed_.clear();

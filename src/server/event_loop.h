@@ -19,6 +19,7 @@ class Watched {
  public:
   virtual ~Watched() = default;
   virtual void OnReady(bool readable, bool writable, bool broken) = 0;
+  virtual void OnFailure() {}                                            // OnReady threw: there was not enough memory
   virtual void OnTick(std::chrono::steady_clock::time_point /*now*/) {}  // four times a second
 };
 

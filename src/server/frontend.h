@@ -17,8 +17,8 @@ class Frontend : public RequestHandler {
   HttpResponse Answer(const HttpRequest& request, const std::vector<std::string>& parts);
   HttpResponse AnswerModel(const HttpRequest& request, const std::vector<std::string>& parts);
   HttpResponse AnswerMemory(const HttpRequest& request, const std::vector<std::string>& parts);
-  void Infer(std::shared_ptr<HttpRequest> request, const std::string& model, const std::string& version,
-             Respond respond);
+  void Infer(const std::shared_ptr<HttpRequest>& request, const std::string& model, const std::string& version,
+             const Respond& respond);
   bool Repository(const std::shared_ptr<HttpRequest>& request, const std::vector<std::string>& parts,
                   const Respond& respond);
   void CheckAccess(const HttpRequest& request, const std::vector<std::string>& parts) const;

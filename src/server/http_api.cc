@@ -165,7 +165,7 @@ void Frontend::Handle(Door door, std::shared_ptr<HttpRequest> request, Respond r
       const ModelPath path = ModelPathOf(parts);
       if (path.rest.size() == 1) {
         RequireMethod(*request, "POST");
-        return Infer(std::move(request), path.name, path.version, std::move(respond));
+        return Infer(request, path.name, path.version, respond);
       }
     }
     if (parts.size() > 2 && parts[0] == "v2" && parts[1] == "repository" && Repository(request, parts, respond)) return;
@@ -340,8 +340,8 @@ bool Frontend::Repository(const std::shared_ptr<HttpRequest>& request, const std
   return true;
 }
 
-void Frontend::Infer(std::shared_ptr<HttpRequest> request, const std::string& name, const std::string& version,
-                     Respond respond) {
+void Frontend::Infer(const std::shared_ptr<HttpRequest>& request, const std::string& name, const std::string& version,
+                     const Respond& respond) {
   const std::shared_ptr<ServedModel> model = service_.repository().Find(name, version);
   const Coding coding = AcceptedCoding(*request);
   InferRequest infer =
@@ -349,7 +349,7 @@ void Frontend::Infer(std::shared_ptr<HttpRequest> request, const std::string& na
   if (infer.id.empty())
     if (const std::string* id = request->Find("x-request-id"); id && id->size() <= 200) infer.id = *id;
   if (const std::string* parent = request->Find("traceparent")) infer.trace_parent = *parent;
-  service_.Infer(model, std::move(infer), true, "http", [model, coding, respond = std::move(respond)](Job& job) {
+  service_.Infer(model, std::move(infer), true, "http", [model, coding, respond](Job& job) {
     HttpResponse response;
     try {
       response = WriteHttpInfer(job, *model);

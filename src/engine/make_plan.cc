@@ -222,7 +222,11 @@ class PlanBuilder {
     for (const CompilerList::Entry& entry : compilers_.entries) {
       MemorySpace& memory = entry.provider->memory();
       if (&memory != &HostMemory() && (!is_plain || step.is_view || !step.bodies.empty())) continue;
-      std::optional<ChosenKernel> chosen = entry.compiler->Choose({node, op, inputs, outputs, weights_});
+      const KernelRequest request{node, op, inputs, outputs, weights_};
+      if (&memory == &HostMemory() && !compilers_.lists_cpu && &entry == &compilers_.entries.back() && !step.is_view &&
+          !compilers_.first().LeavesToHost(request))
+        FailUnlisted(node, op);
+      std::optional<ChosenKernel> chosen = entry.compiler->Choose(request);
       if (!chosen) continue;
       step.provider = entry.provider;
       step.space = &memory;
@@ -231,6 +235,15 @@ class PlanBuilder {
       return;
     }
     Fail(ErrorCode::kUnsupported, Describe(node), ": no provider takes it");
+  }
+
+  [[noreturn]] void FailUnlisted(const Node& node, const Operator& op) const {
+    std::vector<std::string> asked;
+    for (const CompilerList::Entry& entry : compilers_.entries)
+      if (&entry != &compilers_.entries.back()) asked.emplace_back(entry.provider->name());
+    const std::string names = Join(asked, ",");
+    Fail(ErrorCode::kUnsupported, Describe(node), ": provider ", names, " has no kernel for ", Printable(op.name),
+         " with these types and shapes; list the CPU behind it to run such nodes there: provider '", names, ",cpu'");
   }
 
   // Inputs are read where the step works; a view is made wherever the value lies.

@@ -26,6 +26,7 @@ struct KernelPlan {
   uint32_t reads_strided = 0;     // inputs whose rows may lie apart (bit per input)
   bool writes_strided = false;    // whether the rows of output 0 may lie apart
   uint32_t reads_on_host = 0;     // inputs that it reads on the host, wherever its own memory is (bit per input)
+  bool is_recordable = false;     // what it asks of its device depends on shapes, addresses and host inputs alone
 };
 
 // Where a value lives while a program runs.

@@ -1,5 +1,6 @@
 #include "engine/program.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -98,12 +99,75 @@ Program::Program(std::shared_ptr<const Plan> plan, std::vector<StepKernels> kern
       runner.bodies.push_back(std::make_unique<Program>(step.bodies[j].plan, std::move(kernels[i].bodies[j])));
     if (step.chain) runner.chain = std::make_unique<Program>(step.chain, std::move(kernels[i].chain));
   }
+  FindSegments();
+  for (int result : plan_->results)
+    copied_results_.push_back(std::any_of(plan_->steps.begin(), plan_->steps.end(), [&](const StepPlan& step) {
+      return step.is_copy && step.outputs[0] == result;
+    }));
+}
+
+// Everything it makes has a place in an arena, and what it reads on the host is known beforehand.
+bool Program::IsRecordable(const StepPlan& step) const {
+  if (!step.kernel.is_recordable || !step.bodies.empty() || step.chain || step.is_view || step.is_copy) return false;
+  auto place_of = [&](int slot) { return plan_->slots[static_cast<size_t>(slot)].place; };
+  for (int slot : step.outputs)
+    if (slot >= 0 && place_of(slot) != Slot::Place::kArena) return false;
+  for (size_t i = 0; i < step.inputs.size(); ++i)
+    if (step.inputs[i] >= 0 && Includes(step.kernel.reads_on_host, i) &&
+        place_of(step.inputs[i]) != Slot::Place::kConstant)
+      return false;
+  return true;
+}
+
+void Program::FindSegments() {
+  const std::vector<StepPlan>& steps = plan_->steps;
+  for (size_t i = 0; i < steps.size();) {
+    Segment segment{i, i, steps[i].provider, {}};
+    for (; segment.last < steps.size() && steps[segment.last].provider == segment.provider; ++segment.last) {
+      const StepPlan& step = steps[segment.last];
+      if (!IsRecordable(step)) break;
+      for (int slot : step.inputs) {
+        if (slot < 0) continue;
+        const Slot::Place place = plan_->slots[static_cast<size_t>(slot)].place;
+        if (place != Slot::Place::kArena && place != Slot::Place::kConstant) segment.outer.push_back(slot);
+      }
+    }
+    i = std::max(i + 1, segment.last);
+    if (segment.last - segment.first >= 2) segments_.push_back(std::move(segment));
+  }
+}
+
+// The first run with these addresses does what is done once; the second one is recorded, and those after it play that.
+bool Program::Replays(size_t segment, Frame& frame, const RunServices& services, const RunExtras& extras) const {
+  const Segment& steps = segments_[segment];
+  Frame::Recorded& recorded = frame.recorded[segment];
+  if (extras.profile || extras.watch || recorded.is_refused) return false;
+  std::vector<const std::byte*> addresses;
+  for (int slot : steps.outer) {
+    const Value& value = frame.values[static_cast<size_t>(slot)];
+    addresses.push_back(value.is_tensor() ? value.tensor().address() : nullptr);
+  }
+  const bool are_same = recorded.addresses == addresses;
+  if (!are_same) {
+    recorded.addresses = std::move(addresses);
+    recorded.recording = nullptr;
+    return false;
+  }
+  CheckRun();
+  if (!recorded.recording)
+    recorded.recording = steps.provider->Record([&] {
+      for (size_t i = steps.first; i < steps.last; ++i) RunStep(i, frame, services, {});
+    });
+  recorded.is_refused = !recorded.recording;
+  if (recorded.recording) recorded.recording->Replay();
+  return !recorded.is_refused;
 }
 
 std::unique_ptr<Frame> Program::MakeFrame() const {
   auto frame = std::make_unique<Frame>();
   frame->values.resize(plan_->slots.size());
   frame->given.resize(plan_->results.size());
+  frame->recorded.resize(segments_.size());
   for (const ArenaPlan& arena : plan_->arenas) {
     std::shared_ptr<Buffer> memory = Buffer::Allocate(arena.bytes, *arena.space);
     if (arena.space == &HostMemory()) TakePages(memory->data(), arena.bytes);
@@ -173,6 +237,8 @@ std::vector<Tensor> Program::BindResults(Frame& frame, std::span<const Value> in
     // Memory that an input lies in is written only when nobody reads the input any more.
     bool usable = place && placed[i].defined() &&
                   (!Overlaps(placed[i], inputs) || IsSharedCache(placed[i], inputs, cache_inputs_[i]));
+    bool usable =
+        place && placed[i].defined() && (placed[i].on_host() || copied_results_[i]) && !Overlaps(placed[i], inputs);
     frame.values[static_cast<size_t>(plan_->results[i])] = usable ? placed[i] : MakeResult(slot, frame.given[i]);
   }
   return placed;
@@ -223,6 +289,8 @@ void Program::RunStep(size_t index, Frame& frame, const RunServices& services, c
     FailAtNode(Error(ErrorCode::kLimit, "no memory is left"), *step.node, frame.inputs[index]);
   }
   KeepInPlace(step, frame);
+  // So that a step's time is its own and not that of whoever waits for it.
+  if (profile && step.kernel.is_recordable) step.space->CopyToHost(nullptr, nullptr, 0);
   if (profile) profile->AddStep(*step.node, frame.inputs[index], frame.outputs[index], {begin, Profile::Clock::now()});
   Show(step, frame, extras);
   for (int slot : step.release) frame.values[static_cast<size_t>(slot)] = Value();
@@ -311,8 +379,18 @@ std::vector<Value> Program::Run(std::span<const Value> inputs, const RunServices
   BindInputs(*frame, inputs);
   std::vector<Tensor> placed = BindResults(*frame, inputs, extras.place);
   // A frame whose run fails is thrown away with whatever is half-written in it.
-  for (size_t i = 0; i < plan_->steps.size(); ++i) RunStep(i, *frame, services, extras);
+  auto segment = segments_.begin();
+  for (size_t i = 0; i < plan_->steps.size();) {
+    const bool begins = segment != segments_.end() && segment->first == i;
+    const size_t last = begins ? segment->last : i + 1;
+    const bool replayed = begins && Replays(static_cast<size_t>(segment - segments_.begin()), *frame, services, extras);
+    if (begins) ++segment;
+    for (; !replayed && i < last; ++i) RunStep(i, *frame, services, extras);
+    i = last;
+  }
   std::vector<Value> results = CollectResults(*frame, std::move(placed), extras.place);
+  for (const Value& result : results)
+    if (result.is_tensor() && !result.tensor().on_host()) result.tensor().space().CopyToHost(nullptr, nullptr, 0);
   for (int slot : plan_->per_run_slots) frame->values[static_cast<size_t>(slot)] = Value();
   if (frame->reusable) GiveBack(std::move(frame));
   return results;

@@ -43,6 +43,12 @@ struct Frame {
   std::vector<Arena> arenas;                      // one per arena of the plan
   std::vector<std::vector<const Value*>> inputs;  // per step, pointing into `values`
   std::vector<std::vector<Value*>> outputs;
+  struct Recorded {
+    std::optional<std::vector<const std::byte*>> addresses;  // of the run before
+    std::unique_ptr<Recording> recording;
+    bool is_refused = false;
+  };
+  std::vector<Recorded> recorded;              // one per segment of the program
   std::vector<std::shared_ptr<Buffer>> given;  // large results of the run before, each the caller's until it lets go
   bool reusable = true;                        // false once a value had to leave the place planned for it
 };
@@ -70,6 +76,16 @@ class Program {
     std::unique_ptr<KernelState> state = std::make_unique<KernelState>();
   };
 
+  // Steps that a provider can record: one call starts them all.
+  struct Segment {
+    size_t first, last;  // the step after its last one
+    const Provider* provider;
+    std::vector<int> outer;  // slots it reads that may lie elsewhere at each run
+  };
+
+  void FindSegments();
+  bool IsRecordable(const StepPlan& step) const;
+  bool Replays(size_t segment, Frame& frame, const RunServices& services, const RunExtras& extras) const;
   std::unique_ptr<Frame> MakeFrame() const;
   std::unique_ptr<Frame> TakeFrame() const;
   std::unique_ptr<Frame> TakeIdleFrame() const;  // null: there is none
@@ -87,6 +103,9 @@ class Program {
   const std::shared_ptr<const Plan> plan_;
   std::vector<Runner> runners_;          // one per step
   const std::vector<int> cache_inputs_;  // per result: see SharedCacheInputs
+  std::vector<Runner> runners_;  // one per step
+  std::vector<Segment> segments_;
+  std::vector<bool> copied_results_;  // those that come from another memory: they may go to any
 
   mutable std::atomic<Frame*> spare_frame_{nullptr};  // of runs one after the other, which need no lock this way
   mutable std::mutex frames_mutex_;

@@ -19,13 +19,17 @@ std::vector<ImageChain> Compiler::FindChains(std::span<const Node* const>, const
 std::vector<PartPlace> Compiler::PlaceParts(const Plan&, const std::vector<int>&, const OuterFacts&) const {
   return {};
 }
+bool Compiler::LeavesToHost(const KernelRequest&) const { return false; }
 void Compiler::Save() const {}
+
+Recording::~Recording() = default;
+std::unique_ptr<Recording> Provider::Record(FunctionRef<void()>) const { return nullptr; }
 
 CompilerList::CompilerList(std::span<const Provider* const> providers, const ProviderOptions& options) {
   for (const Provider* provider : providers) entries.push_back({provider, provider->Open(options)});
   const Provider* cpu = &CpuProvider();
-  if (std::find(providers.begin(), providers.end(), cpu) == providers.end())
-    entries.push_back({cpu, cpu->Open(options)});
+  lists_cpu = std::find(providers.begin(), providers.end(), cpu) != providers.end();
+  if (!lists_cpu) entries.push_back({cpu, cpu->Open(options)});
 }
 
 std::vector<const Provider*> FindProviders(std::string_view names, std::span<const Provider* const> more) {

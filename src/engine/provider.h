@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/function_ref.h"
 #include "engine/plan.h"
 #include "engine/plan_hints.h"
 #include "engine/precision.h"
@@ -76,8 +77,17 @@ class Compiler {
   // at all: every value has memory of its own.
   virtual std::vector<PartPlace> PlaceParts(const Plan& plan, const std::vector<int>& viewed,
                                             const OuterFacts& facts) const;
+  // Whether the host works a node out for this provider although nobody listed the CPU: sizes and indices, say.
+  virtual bool LeavesToHost(const KernelRequest& request) const;
   // Keeps what was learned while programs were made.
   virtual void Save() const;
+};
+
+// What a device was asked to do, ready to be asked again by one call: the same kernels at the same addresses.
+class Recording {
+ public:
+  virtual ~Recording();
+  virtual void Replay() = 0;
 };
 
 class Provider {
@@ -89,6 +99,8 @@ class Provider {
   // Whatever packed weights and measured choices depend on beside the model: caches of another are not used.
   virtual std::string Fingerprint(const ProviderOptions& options) const = 0;
   virtual std::unique_ptr<const Compiler> Open(const ProviderOptions& options) const = 0;
+  // Takes down what `work` asks of the device instead of doing it; null where that cannot be.
+  virtual std::unique_ptr<Recording> Record(FunctionRef<void()> work) const;
 };
 
 // Providers at work for one model, in the order in which they are asked for each node; the first one's pipeline and
@@ -99,6 +111,7 @@ struct CompilerList {
     std::unique_ptr<const Compiler> compiler;
   };
   std::vector<Entry> entries;
+  bool lists_cpu = true;  // false: the host does what the others leave to it and nothing else
 
   // The CPU is added behind the others where it is missing.
   CompilerList(std::span<const Provider* const> providers, const ProviderOptions& options);

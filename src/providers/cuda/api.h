@@ -24,7 +24,7 @@ inline constexpr int kMultiprocessors = 16, kL2CacheBytes = 38, kComputeMajor = 
                      kSharedBytesPerBlock = 97;
 inline constexpr int kMaxDynamicSharedBytes = 8;  // CUfunction_attribute
 inline constexpr unsigned kStreamNonBlocking = 1;
-inline constexpr int kCaptureThreadLocal = 1;  // CUstreamCaptureMode
+inline constexpr int kCaptureRelaxed = 2;  // CUstreamCaptureMode
 
 #define FERRY_CUDA_DRIVER(X)                                                                                           \
   X(Init, "cuInit", int, (unsigned flags))                                                                             \

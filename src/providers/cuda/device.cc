@@ -83,6 +83,7 @@ bool DeviceMemory::TakeFromDriver(size_t bytes, DeviceAddress& address) {
 }
 
 std::byte* DeviceMemory::Allocate(size_t bytes) {
+  if (RecordedNeeds* recording = device_.recording()) return recording->Allocate(RoundedSize(bytes));
   StreamHandle stream = device_.stream();
   std::lock_guard lock(mutex_);
   if (bytes > device_.facts().total_bytes) FailFull(bytes);
@@ -104,11 +105,65 @@ std::byte* DeviceMemory::Allocate(size_t bytes) {
 void DeviceMemory::Free(std::byte* data, size_t bytes) {
   if (!data) return;
   const size_t size = RoundedSize(bytes);
+  if (RecordedNeeds* recording = device_.recording(); recording && recording->Free(data, size)) return;
   StreamHandle stream = device_.stream();
   std::lock_guard lock(mutex_);
   idle_[{stream, size}].push_back(AddressOf(data));
   in_use_ -= size;
   kept_ += size;
+}
+
+std::byte* DeviceMemory::AllocateForRecording(size_t size) {
+  std::lock_guard lock(mutex_);
+  DeviceAddress address = 0;
+  if (size > device_.facts().total_bytes || !TakeFromDriver(size, address)) FailFull(size);
+  in_use_ += size;
+  return reinterpret_cast<std::byte*>(address);
+}
+
+void DeviceMemory::FreeOfRecording(std::byte* data, size_t size) {
+  const DriverApi& driver = device_.Use();
+  std::lock_guard lock(mutex_);
+  driver.MemFree(AddressOf(data));
+  in_use_ -= size;
+}
+
+RecordedNeeds::~RecordedNeeds() {
+  for (const auto& [data, size] : all_) device_.memory().FreeOfRecording(data, size);
+  if (fault_) device_.GiveBackFault(fault_);
+}
+
+std::byte* RecordedNeeds::Allocate(size_t size) {
+  std::vector<std::byte*>& idle = idle_[size];
+  if (idle.empty()) {
+    idle.push_back(device_.memory().AllocateForRecording(size));
+    all_[idle.back()] = size;
+  }
+  std::byte* data = idle.back();
+  idle.pop_back();
+  in_use_ += size;
+  return data;
+}
+
+bool RecordedNeeds::Free(std::byte* data, size_t size) {
+  if (!all_.count(data)) return false;
+  idle_[size].push_back(data);
+  in_use_ -= size;
+  return true;
+}
+
+// Kernels recorded before keep the smaller one that they were given.
+std::byte* RecordedNeeds::Workspace(size_t bytes) {
+  if (workspace_bytes_ >= bytes) return workspace_;
+  workspace_bytes_ = RoundedSize(bytes);
+  workspace_ = device_.memory().AllocateForRecording(workspace_bytes_);
+  all_[workspace_] = workspace_bytes_;
+  return workspace_;
+}
+
+std::atomic<int>* RecordedNeeds::Fault() {
+  if (!fault_) fault_ = device_.TakeFault();
+  return fault_;
 }
 
 void DeviceMemory::TrimLocked() {
@@ -226,26 +281,54 @@ Device::Lane& Device::lane() const {
   auto made = std::make_unique<Lane>();
   const DriverApi& driver = Use();
   CheckDriver(driver.StreamCreate(&made->stream, kStreamNonBlocking), "cuStreamCreate");
-  void* fault = nullptr;
-  CheckDriver(driver.MemAllocHost(&fault, sizeof *made->fault), "cuMemAllocHost");
-  made->fault = new (fault) std::atomic<int>(0);
+  made->fault = TakeFault();
   mine = made.release();
   return *mine;
 }
 
 StreamHandle Device::stream() const { return lane().stream; }
 
-DeviceAddress Device::fault() const { return reinterpret_cast<DeviceAddress>(lane().fault); }
+std::atomic<int>* Device::TakeFault() const {
+  std::lock_guard lock(mutex_);
+  if (idle_faults_.empty()) {
+    constexpr size_t kWords = 256;
+    void* words = nullptr;
+    CheckDriver(Use().MemAllocHost(&words, kWords * sizeof(std::atomic<int>)), "cuMemAllocHost");
+    for (size_t i = 0; i < kWords; ++i)
+      idle_faults_.push_back(new (static_cast<std::atomic<int>*>(words) + i) std::atomic<int>(0));
+  }
+  std::atomic<int>* fault = idle_faults_.back();
+  idle_faults_.pop_back();
+  return fault;
+}
+
+void Device::GiveBackFault(std::atomic<int>* fault) const {
+  std::lock_guard lock(mutex_);
+  fault->store(0);
+  idle_faults_.push_back(fault);
+}
+
+DeviceAddress Device::fault() const {
+  Lane& mine = lane();
+  return reinterpret_cast<DeviceAddress>(mine.recording ? mine.recording->Fault() : mine.fault);
+}
+
+void Device::SetRecording(RecordedNeeds* needs) const { lane().recording = needs; }
+RecordedNeeds* Device::recording() const { return lane().recording; }
+void Device::WatchFault(std::atomic<int>* fault) const { lane().watched.push_back(fault); }
 
 void Device::Synchronize() const {
   Lane& mine = lane();
   CheckDriver(Use().StreamSynchronize(mine.stream), "cuStreamSynchronize");
-  if (mine.fault->exchange(0) != 0)
-    Fail(ErrorCode::kInvalidArgument, "an index lies outside the tensor that it is for");
+  int faults = mine.fault->exchange(0);
+  for (std::atomic<int>* watched : mine.watched) faults |= watched->exchange(0);
+  mine.watched.clear();
+  if (faults != 0) Fail(ErrorCode::kInvalidArgument, "an index lies outside the tensor that it is for");
 }
 
 std::byte* Device::Workspace(size_t bytes) const {
   Lane& mine = lane();
+  if (mine.recording) return mine.recording->Workspace(bytes);
   if (mine.workspace_bytes >= bytes) return mine.workspace;
   if (mine.workspace) {
     Synchronize();

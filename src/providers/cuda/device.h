@@ -29,6 +29,32 @@ std::vector<DeviceFacts> FindDevices();
 
 class Device;
 
+// What kernels need beside their operands while they are recorded. It belongs to the recording, which is played on any
+// stream: memory for values inside a step, a workspace for libraries, a word for indices that lie outside.
+class RecordedNeeds {
+ public:
+  explicit RecordedNeeds(const Device& device) : device_(device) {}
+  ~RecordedNeeds();
+  RecordedNeeds(const RecordedNeeds&) = delete;
+  RecordedNeeds& operator=(const RecordedNeeds&) = delete;
+
+  std::byte* Allocate(size_t size);
+  bool Free(std::byte* data, size_t size);  // false: it is not from here
+  std::byte* Workspace(size_t bytes);
+  std::atomic<int>* Fault();
+  std::atomic<int>* fault() const { return fault_; }  // null: no kernel asked for it
+  bool is_settled() const { return in_use_ == 0; }    // nothing of it outlives the recording
+
+ private:
+  const Device& device_;
+  std::map<std::byte*, size_t> all_;
+  std::map<size_t, std::vector<std::byte*>> idle_;
+  size_t in_use_ = 0;
+  std::byte* workspace_ = nullptr;
+  size_t workspace_bytes_ = 0;
+  std::atomic<int>* fault_ = nullptr;
+};
+
 // Memory that a thread freed stays here for its next request, which comes behind on the same stream: it may be freed
 // while the device still works with it there. All of it goes back to the driver before a request is refused.
 class DeviceMemory final : public MemorySpace {
@@ -51,6 +77,10 @@ class DeviceMemory final : public MemorySpace {
   void SetLimit(size_t bytes);
   // Gives memory that nobody uses back to the driver.
   void Trim();
+
+  // As Allocate, apart from what any thread keeps: for what a recording uses whenever it is played.
+  std::byte* AllocateForRecording(size_t size);
+  void FreeOfRecording(std::byte* data, size_t size);
 
  private:
   bool TakeFromDriver(size_t bytes, DeviceAddress& address);
@@ -80,6 +110,14 @@ class Device {
   std::byte* Workspace(size_t bytes) const;
   // Where kernels on that stream report an index that lies outside (as an int that is not 0): Synchronize throws it.
   DeviceAddress fault() const;
+  // While this is set, what the calling thread's kernels need comes from there (null: from the thread's own lane).
+  void SetRecording(RecordedNeeds* needs) const;
+  RecordedNeeds* recording() const;
+  // The next Synchronize of this thread looks at this word too.
+  void WatchFault(std::atomic<int>* fault) const;
+  // A word that kernels can write and the host can read, and its way back.
+  std::atomic<int>* TakeFault() const;
+  void GiveBackFault(std::atomic<int>* fault) const;
 
  private:
   // What a thread needs to work with the device.
@@ -88,6 +126,8 @@ class Device {
     std::atomic<int>* fault = nullptr;  // host memory that the device writes
     std::byte* workspace = nullptr;
     size_t workspace_bytes = 0;
+    RecordedNeeds* recording = nullptr;
+    std::vector<std::atomic<int>*> watched;
   };
   friend struct LanesOfThread;
 
@@ -99,6 +139,7 @@ class Device {
   std::unique_ptr<DeviceMemory> memory_;
   mutable std::mutex mutex_;
   mutable std::vector<Lane*> idle_lanes_;  // of threads that have ended
+  mutable std::vector<std::atomic<int>*> idle_faults_;
 };
 
 }  // namespace ferry::cuda

@@ -24,15 +24,6 @@ std::optional<Shape> ShapeIn(std::span<const ValueFacts* const> facts, size_t i)
   return ToConcrete(*facts[i]->type.shape);
 }
 
-// A few integers are sizes and indices: the host works them out, and whoever reads them does so there.
-bool IsArithmeticOnShapes(const OperatorRequest& request) {
-  constexpr int64_t kFew = 64;
-  const DType type = request.ResultType();
-  if (type != DType::kInt64 && type != DType::kInt32 && type != DType::kBool) return false;
-  const std::optional<Shape> shape = request.ResultShape();
-  return shape && shape->rank() <= 1 && shape->ElementCount() <= kFew;
-}
-
 }  // namespace
 
 DType OperatorRequest::TypeOf(size_t i) const { return TypeIn(request.inputs, i); }
@@ -65,6 +56,7 @@ ChosenKernel OnDevice(const OperatorRequest& request, std::string name, RunOnDev
   chosen.plan.name = std::move(name);
   chosen.plan.reads_on_host = reads_on_host;
   chosen.plan.reads_anywhere = reads_anywhere;
+  chosen.plan.is_recordable = true;
   if (request.settings.device) chosen.kernel = std::make_unique<DeviceKernel>(request.settings.device, std::move(run));
   return chosen;
 }
@@ -106,6 +98,14 @@ int AddActivation(Chain& chain, int value, const Activation& activation) {
   std::optional<int> activated = chain.AddStep(node, arguments, type);
   if (!activated) Fail(ErrorCode::kUnsupported, "no ", node.op_type, " of ", type, " on the device");
   return *activated;
+}
+
+bool IsArithmeticOnShapes(const OperatorRequest& request) {
+  constexpr int64_t kFew = 64;
+  const DType type = request.ResultType();
+  if (type != DType::kInt64 && type != DType::kInt32 && type != DType::kBool) return false;
+  const std::optional<Shape> shape = request.ResultShape();
+  return shape && shape->rank() <= 1 && shape->ElementCount() <= kFew;
 }
 
 std::optional<ChosenKernel> ChooseOperator(const OperatorRequest& request) {

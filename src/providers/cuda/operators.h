@@ -47,6 +47,8 @@ std::optional<ChosenKernel> ChooseRows(const OperatorRequest& request);
 std::optional<ChosenKernel> ChooseImage(const OperatorRequest& request);
 std::optional<ChosenKernel> ChooseAttention(const OperatorRequest& request);
 std::optional<ChosenKernel> ChooseOperator(const OperatorRequest& request);
+// A few integers are sizes and indices: the host works them out, and whoever reads them does so there.
+bool IsArithmeticOnShapes(const OperatorRequest& request);
 
 // Whether a node can be part of a chain, by the types of its inputs and its output.
 bool IsChainable(const Node& node, std::span<const ValueFacts* const> inputs, const ValueFacts* output);

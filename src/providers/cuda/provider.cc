@@ -2,6 +2,7 @@
 
 #include "providers/cuda/operators.h"
 #include "providers/cuda/pipeline.h"
+#include "providers/cuda/record.h"
 
 namespace ferry {
 namespace {
@@ -17,6 +18,9 @@ class CudaCompiler final : public Compiler {
   }
   std::optional<ChosenKernel> Choose(const KernelRequest& request) const override {
     return cuda::ChooseOperator({request, settings_});
+  }
+  bool LeavesToHost(const KernelRequest& request) const override {
+    return cuda::IsArithmeticOnShapes({request, settings_});
   }
 
  private:
@@ -39,6 +43,9 @@ class Cuda final : public Provider {
     if (options.precision == Precision::kBf16)
       Fail(ErrorCode::kUnsupported, "provider cuda has the precisions float32 and tf32");
     return std::make_unique<CudaCompiler>(cuda::Device::Get(), options.precision == Precision::kTf32);
+  }
+  std::unique_ptr<Recording> Record(FunctionRef<void()> work) const override {
+    return cuda::RecordGraph(cuda::Device::Get(), work);
   }
 };
 

@@ -1,0 +1,139 @@
+#include "providers/cuda/choices.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+#include "base/atomic_file.h"
+#include "base/cache_folder.h"
+#include "base/error.h"
+#include "base/mapped_file.h"
+
+namespace ferry::cuda {
+namespace {
+
+constexpr int kMostWays = 256;
+
+std::string PathFor(const Device& device) {
+  const std::string folder = CacheFolder("cuda");
+  if (folder.empty()) return {};
+  std::string name = Cat("choices ", device.facts().name, " ", Driver().report.version, " ", CublasLt().report.version,
+                         " ", Cudnn().report.version);
+  for (char& c : name)
+    if (!isalnum(static_cast<unsigned char>(c)) && c != '.') c = '-';
+  return Cat(folder, "/", name, ".txt");
+}
+
+std::map<std::string, int> Read(const std::string& path) {
+  try {
+    if (path.empty()) return {};
+    auto file = MappedFile::Open(path);
+    const auto bytes = file->bytes();
+    return ParseChoices({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  } catch (const Error&) {
+    return {};  // timed again
+  }
+}
+
+// The shortest of a few: others that use the device make times longer, never shorter.
+float Milliseconds(const Device& device, FunctionRef<void()> run) {
+  struct Events {
+    const DriverApi& driver;
+    EventHandle begin = nullptr, end = nullptr;
+    explicit Events(const Device& device) : driver(device.Use()) {
+      CheckDriver(driver.EventCreate(&begin, 0), "cuEventCreate");
+      CheckDriver(driver.EventCreate(&end, 0), "cuEventCreate");
+    }
+    ~Events() {
+      for (EventHandle event : {begin, end})
+        if (event) driver.EventDestroy(event);
+    }
+  } events(device);
+  run();
+  float best = std::numeric_limits<float>::infinity();
+  for (int turn = 0; turn < 3; ++turn) {
+    constexpr int kRuns = 4;
+    CheckDriver(events.driver.EventRecord(events.begin, device.stream()), "cuEventRecord");
+    for (int i = 0; i < kRuns; ++i) run();
+    CheckDriver(events.driver.EventRecord(events.end, device.stream()), "cuEventRecord");
+    CheckDriver(events.driver.EventSynchronize(events.end), "cuEventSynchronize");
+    float ms = 0;
+    CheckDriver(events.driver.EventElapsedTime(&ms, events.begin, events.end), "cuEventElapsedTime");
+    best = std::min(best, ms / kRuns);
+  }
+  return best;
+}
+
+}  // namespace
+
+std::map<std::string, int> ParseChoices(const std::string& text) {
+  std::map<std::string, int> choices;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    const size_t tab = line.find('\t');
+    if (tab == std::string::npos || tab == 0 || end == text.size()) continue;
+    char* rest = nullptr;
+    const long number = std::strtol(line.c_str() + tab + 1, &rest, 10);
+    if (rest == line.c_str() + tab + 1 || *rest || number < 0 || number >= kMostWays) continue;
+    choices[line.substr(0, tab)] = static_cast<int>(number);
+  }
+  return choices;
+}
+
+std::string ToText(const std::map<std::string, int>& choices) {
+  std::string text;
+  for (const auto& [key, choice] : choices) text += Cat(key, "\t", choice, "\n");
+  return text;
+}
+
+Choices::Choices(std::string path) : path_(std::move(path)), known_(Read(path_)) {}
+
+Choices& Choices::Of(const Device& device) {
+  static std::mutex mutex;
+  static std::map<int, Choices*> all;
+  std::lock_guard lock(mutex);
+  Choices*& choices = all[device.facts().ordinal];
+  if (!choices) choices = new Choices(PathFor(device));
+  return *choices;
+}
+
+int Choices::Fastest(const Device& device, const std::string& key, int count, FunctionRef<void(int)> run) {
+  if (count <= 1) return 0;
+  {
+    std::lock_guard lock(mutex_);
+    auto known = known_.find(key);
+    if (known != known_.end() && known->second < count) return known->second;
+  }
+  if (device.recording()) return 0;
+  int fastest = 0;
+  float best = std::numeric_limits<float>::infinity();
+  for (int i = 0; i < std::min(count, kMostWays); ++i) {
+    try {
+      const float ms = Milliseconds(device, [&] { run(i); });
+      if (ms < best) best = ms, fastest = i;
+    } catch (const Error&) {
+      // One of several ways cannot be had: the others can.
+    }
+  }
+  Keep(key, fastest);
+  return fastest;
+}
+
+void Choices::Keep(const std::string& key, int choice) {
+  std::lock_guard lock(mutex_);
+  known_[key] = choice;
+  if (path_.empty()) return;
+  try {
+    // What other processes have added since stays.
+    for (const auto& [other, known] : Read(path_)) known_.try_emplace(other, known);
+    AtomicFile file(path_, AtomicFile::Link::kReplaced);
+    file.Write(ToText(known_));
+    file.CommitUnsynced();
+  } catch (const Error&) {
+    // Timed again next time.
+  }
+}
+
+}  // namespace ferry::cuda

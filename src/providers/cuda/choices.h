@@ -1,0 +1,34 @@
+// Which of several ways was fastest on this device: timed when it is first asked for, remembered in the cache folder.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "base/function_ref.h"
+#include "providers/cuda/device.h"
+
+namespace ferry::cuda {
+
+// What a file of choices says; lines that are not as they are written are left out.
+std::map<std::string, int> ParseChoices(const std::string& text);
+std::string ToText(const std::map<std::string, int>& choices);
+
+class Choices {
+ public:
+  static Choices& Of(const Device& device);
+
+  // The number of the fastest of `count` ways to do what `key` describes. `run` asks the device for one of them and may
+  // throw where that way cannot be had. While work is recorded nothing can be timed: then it is the first.
+  int Fastest(const Device& device, const std::string& key, int count, FunctionRef<void(int)> run);
+
+ private:
+  explicit Choices(std::string path);
+  void Keep(const std::string& key, int choice);
+
+  const std::string path_;  // empty: nothing is kept
+  std::mutex mutex_;
+  std::map<std::string, int> known_;
+};
+
+}  // namespace ferry::cuda

@@ -36,9 +36,9 @@ inline constexpr Option kPrecisionOption = {
     .name = "precision",
     .value = "P",
     .help =
-        "of float products: bf16 keeps weights as bfloat16, half the memory, with errors of some thousandths; tf32 "
-        "rounds operands to 10 bits on a GPU (usually float32)",
-    .words = "float32 bf16 tf32"};
+        "of float products: bf16 keeps weights as bfloat16, half the memory, with errors of some thousandths; on a GPU "
+        "tf32 rounds operands to 10 bits, and bf16 and fp16 compute everything in that type (usually float32)",
+    .words = "float32 bf16 tf32 fp16"};
 inline constexpr Option kTimeLimitOption = {
     .name = "time-limit",
     .value = "SECONDS",

@@ -9,7 +9,9 @@ Precision PrecisionNamed(std::string_view name) {
   if (name == "float32") return Precision::kFloat32;
   if (name == "bf16") return Precision::kBf16;
   if (name == "tf32") return Precision::kTf32;
-  Fail(ErrorCode::kInvalidArgument, "no precision is called '", Printable(name), "'; there are float32, bf16 and tf32");
+  if (name == "fp16") return Precision::kFp16;
+  Fail(ErrorCode::kInvalidArgument, "no precision is called '", Printable(name),
+       "'; there are float32, bf16, tf32 and fp16");
 }
 
 }  // namespace ferry

@@ -13,9 +13,12 @@ enum class Precision {
   // Operands of products and convolutions may be rounded to 10 bits, which GPUs multiply faster; sums are float32.
   // Providers that gain nothing from it compute in float32.
   kTf32,
+  // Everything that a GPU has kernels for is float16, weights included, with sums inside kernels in float32; on a GPU
+  // the same holds of kBf16. The CPU computes in float32.
+  kFp16,
 };
 
-// "float32", "bf16" or "tf32"; throws naming them for anything else.
+// "float32", "bf16", "tf32" or "fp16"; throws naming them for anything else.
 Precision PrecisionNamed(std::string_view name);
 
 }  // namespace ferry

@@ -45,7 +45,7 @@ struct Frame {
   std::vector<std::vector<Value*>> outputs;
   struct Recorded {
     std::optional<std::vector<const std::byte*>> addresses;  // of the run before
-    std::unique_ptr<Recording> recording;
+    std::unique_ptr<RecordedWork> recording;
     bool is_refused = false;
   };
   std::vector<Recorded> recorded;              // one per segment of the program

@@ -22,8 +22,8 @@ std::vector<PartPlace> Compiler::PlaceParts(const Plan&, const std::vector<int>&
 bool Compiler::LeavesToHost(const KernelRequest&) const { return false; }
 void Compiler::Save() const {}
 
-Recording::~Recording() = default;
-std::unique_ptr<Recording> Provider::Record(FunctionRef<void()>) const { return nullptr; }
+RecordedWork::~RecordedWork() = default;
+std::unique_ptr<RecordedWork> Provider::Record(FunctionRef<void()>) const { return nullptr; }
 
 CompilerList::CompilerList(std::span<const Provider* const> providers, const ProviderOptions& options) {
   for (const Provider* provider : providers) entries.push_back({provider, provider->Open(options)});

@@ -84,9 +84,9 @@ class Compiler {
 };
 
 // What a device was asked to do, ready to be asked again by one call: the same kernels at the same addresses.
-class Recording {
+class RecordedWork {
  public:
-  virtual ~Recording();
+  virtual ~RecordedWork();
   virtual void Replay() = 0;
 };
 
@@ -100,7 +100,7 @@ class Provider {
   virtual std::string Fingerprint(const ProviderOptions& options) const = 0;
   virtual std::unique_ptr<const Compiler> Open(const ProviderOptions& options) const = 0;
   // Takes down what `work` asks of the device instead of doing it; null where that cannot be.
-  virtual std::unique_ptr<Recording> Record(FunctionRef<void()> work) const;
+  virtual std::unique_ptr<RecordedWork> Record(FunctionRef<void()> work) const;
 };
 
 // Providers at work for one model, in the order in which they are asked for each node; the first one's pipeline and

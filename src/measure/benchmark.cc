@@ -6,6 +6,8 @@
 
 #include "base/process.h"
 #include "engine/profile.h"
+#include "engine/provider.h"
+#include "engine/runtime.h"
 #include "measure/difference.h"
 #include "measure/elements.h"
 #include "measure/recording.h"
@@ -78,11 +80,24 @@ Measurement::Measurement(const std::string& path, const BenchmarkOptions& option
   RequireMeasurable(session_->model());
   inputs_ = options.inputs_file.empty() ? MakeRandomInputs(*session_, options.inputs)
                                         : ReadRecording(options.inputs_file, *session_).inputs;
+  if (options.on_device) {
+    space_ = &ProvidersFor(options.session).front()->memory();
+    for (NamedValue& input : inputs_)
+      if (input.second.is_tensor()) input.second = input.second.tensor().In(*space_);
+  }
   first_ms_ = RunOnce();
 }
 
 double Measurement::RunOnce() {
-  return Milliseconds([&] { session_->Run(inputs_); });
+  RunOptions options;
+  if (space_)
+    options.place_result = [&](size_t i, DType type, const Shape& shape) {
+      if (results_.size() <= i) results_.resize(i + 1);
+      if (!results_[i].defined() || results_[i].dtype() != type || !(results_[i].shape() == shape))
+        results_[i] = Tensor(type, shape, *space_);
+      return results_[i];
+    };
+  return Milliseconds([&] { session_->Run(inputs_, {}, options); });
 }
 
 int64_t Measurement::PeakRssKb() { return PeakMemoryKilobytes(); }

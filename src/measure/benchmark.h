@@ -16,6 +16,7 @@ struct BenchmarkOptions {
   int64_t warmup = 3;
   int64_t iterations = 0;               // 0: as many as fit in a few seconds
   std::function<void(int64_t)> on_run;  // told before each run how many are done
+  bool on_device = false;               // inputs lie in the first provider's memory, and results stay there
   std::string profile_file;             // when set: one more run, after those that are measured, is written here
 };
 
@@ -52,6 +53,8 @@ class Measurement {
   double load_ms_ = 0, first_ms_ = 0;
   std::shared_ptr<Session> session_;
   std::vector<NamedValue> inputs_;
+  MemorySpace* space_ = nullptr;  // where inputs and results lie; null: on the host
+  std::vector<Tensor> results_;   // there, used again by each run
 };
 
 BenchmarkResult Benchmark(const std::string& path, const BenchmarkOptions& options);

@@ -3,9 +3,11 @@
 
 #include "base/error.h"
 #include "gmock/gmock.h"
+#include "providers/cuda/choices.h"
 #include "providers/cuda/compile.h"
 #include "providers/cuda/convolution.h"
 #include "providers/cuda/depthwise.h"
+#include "providers/cuda/flash.h"
 #include "providers/cuda/product.h"
 #include "tests/cuda/device_test.h"
 
@@ -188,14 +190,15 @@ TEST_F(KernelsOnDevice, Convolve) {
         shape.axes[0] = {9, plain.dim(2), 3, 2, 1, 1, 1};
         shape.axes[1] = {10, plain.dim(3), 3, 1, 1, 1, 1};
         shape.has_bias = extras > 0;
-        shape.has_sum = shape.relu = extras == 2;
+        shape.has_sum = extras == 2;
+        if (extras == 2) shape.after.kind = ActivationKind::kRelu;
         ASSERT_TRUE(CanConvolve(shape));
         Node turn = OneNode("Transpose", 1, {Attribute("perm", std::vector<int64_t>{0, 2, 3, 1})});
         Tensor image = There(Reference(turn, {x})), filter = There(Reference(turn, {w})), b = There(bias),
                added = There(Reference(turn, {sum})), result = Reference(turn, {expected}),
                y = Poisoned(type, result.shape());
-        ferry::cuda::Convolve(device(), shape,
-                              {image.address(), filter.address(), b.address(), added.address(), y.address()});
+        EXPECT_TRUE(ferry::cuda::Convolve(
+            device(), shape, {image.address(), filter.address(), b.address(), added.address(), y.address()}));
         ExpectClose(Back(y), result, Cat("convolution of ", ToText(type), groups, extras), 10 * ToleranceOf(type));
       }
 }
@@ -216,6 +219,7 @@ TEST_F(KernelsOnDevice, ConvolveDepthwise) {
       shape.axes[0] = {9, plain.dim(2), 3, 2, 1, 1, 1};
       shape.axes[1] = {10, plain.dim(3), 2, 1, 1, 0, 1};
       shape.has_bias = shape.has_sum = extras;
+      if (extras) shape.after.kind = ActivationKind::kRelu;
       ASSERT_TRUE(IsDepthwise(shape));
       Node turn = OneNode("Transpose", 1, {Attribute("perm", std::vector<int64_t>{0, 2, 3, 1})});
       Node turn_filter = OneNode("Transpose", 1, {Attribute("perm", std::vector<int64_t>{2, 3, 1, 0})});
@@ -223,10 +227,79 @@ TEST_F(KernelsOnDevice, ConvolveDepthwise) {
              added = There(Reference(turn, {sum})), result = Reference(turn, {expected}),
              y = Poisoned(DType::kFloat, result.shape());
       ferry::cuda::ConvolveDepthwise(device(), shape,
-                                     {image.address(), filter.address(), b.address(), added.address(), y.address()},
-                                     extras ? 0 : -INFINITY, INFINITY);
+                                     {image.address(), filter.address(), b.address(), added.address(), y.address()});
       ExpectClose(Back(y), result, Cat("depthwise of ", channels, extras));
     }
+}
+
+// Against FusedAttention on the CPU, which takes heads inside rows and keys that lie transposed as well.
+TEST_F(KernelsOnDevice, Attend) {
+  struct Way {
+    int64_t heads, sharing, queries, keys, depth, values;
+    bool mask, turned, inside;
+  };
+  for (DType type : {DType::kFloat, DType::kFloat16, DType::kBFloat16})
+    for (const Way& way :
+         {Way{3, 1, 49, 49, 32, 32, true, false, false}, Way{2, 1, 70, 130, 64, 64, false, true, true},
+          Way{4, 2, 1, 129, 64, 128, true, false, false}, Way{2, 1, 200, 20, 16, 48, true, false, true},
+          Way{1, 1, 5, 300, 128, 64, false, true, false}}) {
+      const int64_t batch = 2, groups = way.heads / way.sharing;
+      const Shape q_shape = way.inside ? Shape{batch, way.queries, way.heads, way.depth}
+                                       : Shape{batch, way.heads, way.queries, way.depth},
+                  k_shape = way.turned ? Shape{batch, groups, way.depth, way.keys}
+                                       : Shape{batch, groups, way.keys, way.depth},
+                  v_shape{batch, groups, way.keys, way.values};
+      Tensor q = RandomTensor(type, q_shape, 1), k = RandomTensor(type, k_shape, 2), v = RandomTensor(type, v_shape, 3),
+             mask = RandomTensor(type, {batch, 1, way.queries, way.keys}, 4);
+      Node node = OneNode("FusedAttention", way.mask ? 4 : 3,
+                          {Attribute("scale", 0.5f), Attribute("q_form", int64_t{way.inside}),
+                           Attribute("k_form", int64_t{way.turned ? 2 : 0}), Attribute("v_form", int64_t{0}),
+                           Attribute("out_form", int64_t{0}), Attribute("heads_sharing", way.sharing)},
+                          "ferry");
+      std::vector<Tensor> inputs{CastTo(q, DType::kFloat), CastTo(k, DType::kFloat), CastTo(v, DType::kFloat)};
+      if (way.mask) inputs.push_back(CastTo(mask, DType::kFloat));
+      Tensor expected = CastTo(Reference(node, inputs), type);
+      FlashProblem flash;
+      flash.dtype = flash.mask_type = type;
+      flash.batch = batch, flash.heads = way.heads, flash.sharing = way.sharing;
+      flash.queries = way.queries, flash.keys = way.keys, flash.depth = way.depth, flash.values = way.values;
+      const int64_t row = way.inside ? way.heads * way.depth : way.depth;
+      flash.q[0] = way.heads * way.queries * way.depth, flash.q[2] = row;
+      flash.q[1] = way.inside ? way.depth : way.queries * way.depth;
+      flash.k[0] = groups * way.keys * way.depth, flash.k[1] = way.keys * way.depth;
+      flash.k[2] = way.turned ? 1 : way.depth, flash.k[3] = way.turned ? way.keys : 1;
+      flash.v[0] = groups * way.keys * way.values, flash.v[1] = way.keys * way.values, flash.v[2] = way.values;
+      flash.out[0] = way.heads * way.queries * way.values, flash.out[1] = way.queries * way.values;
+      flash.out[2] = way.values;
+      flash.has_mask = way.mask;
+      flash.mask[0] = way.queries * way.keys, flash.mask[2] = way.keys, flash.mask[3] = 1;
+      flash.scale = 0.5f;
+      ASSERT_TRUE(CanFlash(flash, 9));
+      Tensor there[] = {There(q), There(k), There(v), There(mask)}, out = Poisoned(type, expected.shape());
+      Flash(device(), flash,
+            {there[0].address(), there[1].address(), there[2].address(), there[3].address(), out.address()});
+      ExpectClose(Back(out), expected, Cat("attention of ", ToText(type), " over ", way.keys, " keys"),
+                  type == DType::kFloat ? 2e-3 : 3 * ToleranceOf(type));
+    }
+}
+
+TEST(Attention, OddSizesAreLeftToProducts) {
+  FlashProblem flash;
+  flash.queries = flash.keys = 8, flash.depth = flash.values = 64;
+  flash.k[3] = 1;
+  EXPECT_TRUE(CanFlash(flash, 9));
+  EXPECT_FALSE(CanFlash(flash, 7));
+  flash.depth = 60;
+  EXPECT_FALSE(CanFlash(flash, 9));
+  flash.depth = 64, flash.q[2] = 65;
+  EXPECT_FALSE(CanFlash(flash, 9));
+}
+
+TEST(Choices, LinesThatAreNotWholeAreLeftOut) {
+  const std::map<std::string, int> choices{{"a product", 3}, {"b", 0}};
+  EXPECT_EQ(ParseChoices(ToText(choices)), choices);
+  EXPECT_EQ(ParseChoices("a\t1\nno number\tx\n\t2\nlast\t7"), (std::map<std::string, int>{{"a", 1}}));
+  EXPECT_TRUE(ParseChoices("huge\t99999999999\nnegative\t-1\n").empty());
 }
 
 TEST(Convolution, UnevenPaddingIsLeftToOthers) {

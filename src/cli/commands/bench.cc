@@ -36,6 +36,8 @@ constexpr Option kOptions[] = {
      .value = "FILE.json",
      .help = "write what each step of one more run took, for ui.perfetto.dev and chrome://tracing",
      .completes = Completes::kFile},
+    {.name = "on-device",
+     .help = "inputs lie on the first provider's device and results stay there: copies to and from it are not measured"},
     {.name = "on-request",
      .help = "run only when asked: each line of standard input is a number of runs, answered by a line of JSON with "
              "their times; for measuring in turns with another program"},
@@ -110,6 +112,7 @@ int Run(const Arguments& arguments) {
   options.iterations = arguments.Int("iters", 0, 1, kMostRuns);
   options.warmup = arguments.Int("warmup", 3, 0, kMostRuns);
   options.inputs_file = arguments.Get("inputs");
+  options.on_device = arguments.Has("on-device");
   options.profile_file = arguments.Get("profile");
   if (arguments.Has("on-request")) return RunOnRequest(arguments.positions()[0], options);
   BenchmarkResult result;

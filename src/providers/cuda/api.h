@@ -158,6 +158,84 @@ inline constexpr int kDnnDefaultMath = 0, kDnnTensorMath = 1, kDnnFmaMath = 3;  
 inline constexpr int kDnnRelu = 1, kDnnIdentity = 5;                            // cudnnActivationMode_t
 inline constexpr int kDnnImplicitPrecompGemm = 1;                               // cudnnConvolutionFwdAlgo_t
 
+// cuDNN's graph interface: descriptors of all kinds, filled by attributes.
+using DnnDescriptor = void*;
+namespace dnn {
+enum DescriptorKind {  // cudnnBackendDescriptorType_t
+  kPointwise = 0,
+  kConvolution = 1,
+  kEngine = 2,
+  kEngineConfig = 3,
+  kHeuristic = 4,
+  kExecutionPlan = 5,
+  kOperationConvolution = 10,
+  kOperationPointwise = 13,
+  kOperationGraph = 15,
+  kVariantPack = 16,
+  kTensor = 17
+};
+enum ValueKind {  // cudnnBackendAttributeType_t
+  kHandleValue = 0,
+  kDataTypeValue = 1,
+  kBooleanValue = 2,
+  kInt64Value = 3,
+  kFloatValue = 4,
+  kDoubleValue = 5,
+  kPointerValue = 6,
+  kConvolutionModeValue = 7,
+  kHeuristicModeValue = 8,
+  kNumericalNoteValue = 11,
+  kPointwiseModeValue = 14,
+  kDescriptorValue = 15
+};
+enum AttributeName {  // cudnnBackendAttributeName_t
+  kPointwiseMode = 0,
+  kPointwiseMathType = 1,
+  kReluLower = 3,
+  kReluUpper = 4,
+  kSwishBeta = 8,
+  kConvolutionComputeType = 100,
+  kConvolutionMode = 101,
+  kConvolutionDilations = 102,
+  kConvolutionStrides = 103,
+  kConvolutionPostPaddings = 104,
+  kConvolutionPrePaddings = 105,
+  kConvolutionAxes = 106,
+  kHeuristicMode = 200,
+  kHeuristicGraph = 201,
+  kHeuristicResults = 202,
+  kConfigEngine = 300,
+  kPlanHandle = 400,
+  kPlanConfig = 401,
+  kPlanWorkspace = 402,
+  kForwardAlpha = 700,
+  kForwardBeta = 701,
+  kForwardConvolution = 702,
+  kForwardW = 703,
+  kForwardX = 704,
+  kForwardY = 705,
+  kPointwiseDescriptor = 750,
+  kPointwiseX = 751,
+  kPointwiseB = 752,
+  kPointwiseY = 753,
+  kGraphHandle = 800,
+  kGraphOperations = 801,
+  kTensorAlignment = 900,
+  kTensorType = 901,
+  kTensorDims = 902,
+  kTensorStrides = 903,
+  kTensorId = 906,
+  kTensorIsVirtual = 907,
+  kPackIds = 1000,
+  kPackPointers = 1001,
+  kPackWorkspace = 1003,
+  kEngineNotes = 1303
+};
+inline constexpr int kModeAdd = 0, kModeRelu = 100, kModeSwish = 106;  // cudnnPointwiseMode_t
+inline constexpr int kHeuristicFallback = 2, kHeuristicA = 3;          // cudnnBackendHeurMode_t
+inline constexpr int kNoteTensorCore = 0, kNoteDownConverts = 1;       // cudnnBackendNumericalNote_t
+}  // namespace dnn
+
 #define FERRY_CUDA_CUDNN(X)                                                                                      \
   X(GetVersion, "cudnnGetVersion", size_t, ())                                                                   \
   X(GetErrorString, "cudnnGetErrorString", const char*, (int status))                                            \
@@ -196,7 +274,15 @@ inline constexpr int kDnnImplicitPrecompGemm = 1;                               
     (DnnHandle handle, const void* alpha, DnnTensor x_layout, const void* x, DnnFilter w_layout, const void* w,  \
      DnnConvolution convolution, int algorithm, void* workspace, size_t workspace_bytes, const void* alpha_of_z, \
      DnnTensor z_layout, const void* z, DnnTensor bias_layout, const void* bias, DnnActivation activation,       \
-     DnnTensor y_layout, void* y))
+     DnnTensor y_layout, void* y))                                                                               \
+  X(CreateDescriptor, "cudnnBackendCreateDescriptor", int, (int kind, DnnDescriptor* descriptor))                \
+  X(DestroyDescriptor, "cudnnBackendDestroyDescriptor", int, (DnnDescriptor descriptor))                         \
+  X(Finalize, "cudnnBackendFinalize", int, (DnnDescriptor descriptor))                                           \
+  X(SetAttribute, "cudnnBackendSetAttribute", int,                                                               \
+    (DnnDescriptor descriptor, int name, int kind, int64_t count, const void* values))                           \
+  X(GetAttribute, "cudnnBackendGetAttribute", int,                                                               \
+    (DnnDescriptor descriptor, int name, int kind, int64_t asked, int64_t* count, void* values))                 \
+  X(Execute, "cudnnBackendExecute", int, (DnnHandle handle, DnnDescriptor plan, DnnDescriptor pack))
 
 #define FERRY_CUDA_POINTER(field, symbol, result, parameters) result(*field) parameters = nullptr;
 struct DriverApi {

@@ -1,6 +1,7 @@
 #include "providers/cuda/choices.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <limits>
 
@@ -27,9 +28,7 @@ std::string PathFor(const Device& device) {
 std::map<std::string, int> Read(const std::string& path) {
   try {
     if (path.empty()) return {};
-    auto file = MappedFile::Open(path);
-    const auto bytes = file->bytes();
-    return ParseChoices({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    return ParseChoices(std::string(MappedFile::Open(path)->text()));
   } catch (const Error&) {
     return {};  // timed again
   }

@@ -6,6 +6,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "providers/cuda/choices.h"
+#include "providers/cuda/convolution_graph.h"
+#include "tensor/tensor.h"
 
 namespace ferry::cuda {
 namespace {
@@ -18,9 +21,10 @@ int DnnType(DType type) {
 
 // Everything that the choice of an algorithm depends on.
 std::string KeyOf(const ConvolutionShape& s) {
-  std::string key =
-      Cat(ToText(s.dtype), " ", s.batch, " × ", s.channels, " → ", s.features, ", groups ", s.groups,
-          s.has_bias ? ", bias" : "", s.has_sum ? ", sum" : "", s.relu ? ", relu" : "", s.tf32 ? ", tf32" : "");
+  std::string key = Cat(ToText(s.dtype), " ", s.batch, " × ", s.channels, " → ", s.features, ", groups ", s.groups,
+                        s.has_bias ? ", bias" : "", s.has_sum ? ", sum" : "", s.tf32 ? ", tf32" : "");
+  if (s.after.kind != ActivationKind::kNone)
+    key += Cat(", activation ", static_cast<int>(s.after.kind), " ", s.after.alpha, " ", s.after.beta);
   for (const WindowAxis& a : s.axes)
     key += Cat(", ", a.input, " → ", a.output, " by ", a.kernel, "/", a.stride, "/", a.dilation, " pad ", a.pad_begin);
   return key;
@@ -76,9 +80,12 @@ class BorrowedHandle {
   DnnHandle handle_;
 };
 
-class Plan {
+bool IsRelu(const ConvolutionShape& shape) { return shape.after.kind == ActivationKind::kRelu; }
+
+// By the functions that came before graphs: bias, sum and ReLU at most.
+class OldPlan {
  public:
-  Plan(const ConvolutionShape& shape, DnnHandle handle) : shape_(shape), what_(KeyOf(shape)), dnn_(Cudnn().Get()) {
+  OldPlan(const ConvolutionShape& shape, DnnHandle handle) : shape_(shape), what_(KeyOf(shape)), dnn_(Cudnn().Get()) {
     const auto n = static_cast<int>(shape.batch), c = static_cast<int>(shape.channels),
                m = static_cast<int>(shape.features);
     x_ = Image(n, c, shape.axes[0].input, shape.axes[1].input);
@@ -103,8 +110,8 @@ class Plan {
     Check(dnn_.SetConvolutionMath(convolution_, tensor_cores ? kDnnTensorMath : kDnnFmaMath),
           "cudnnSetConvolutionMathType", what_);
     Check(dnn_.CreateActivation(&activation_), "cudnnCreateActivationDescriptor", what_);
-    Check(dnn_.SetActivation(activation_, shape.relu ? kDnnRelu : kDnnIdentity, 1, 0), "cudnnSetActivationDescriptor",
-          what_);
+    Check(dnn_.SetActivation(activation_, IsRelu(shape) ? kDnnRelu : kDnnIdentity, 1, 0),
+          "cudnnSetActivationDescriptor", what_);
     Choose(handle);
   }
 
@@ -145,7 +152,7 @@ class Plan {
     for (int i = 0; i < found; ++i) {
       const DnnConvolutionTiming& result = results[i];
       if (result.status != kSuccess || result.workspace_bytes > kMostWorkspace) continue;
-      const bool fused_only = shape_.has_bias && !shape_.relu;
+      const bool fused_only = shape_.has_bias && !IsRelu(shape_);
       if (fused_only && result.algorithm != kDnnImplicitPrecompGemm) continue;
       if (shape_.dtype == DType::kFloat && !shape_.tf32 && result.math != kDnnFmaMath && result.math != kDnnDefaultMath)
         continue;
@@ -168,8 +175,65 @@ class Plan {
   size_t workspace_bytes_ = 0;
 };
 
+// What one shape came to: a graph with everything in it, one without the activation, or the older functions.
+class Plan {
+ public:
+  Plan(const ConvolutionShape& shape, DnnHandle handle) : shape_(shape), what_(KeyOf(shape)) {
+    if (ConvolutionGraph::CanApply(shape.after) && TryGraph(handle)) return;
+    const bool old_can = (IsRelu(shape_) && shape_.has_bias) || shape_.after.kind == ActivationKind::kNone;
+    if (!old_can) {
+      shape_.after = {};
+      applies_activation_ = false;
+      if (TryGraph(handle)) return;
+    }
+    if (shape_.has_sum && !shape_.has_bias)
+      Fail(ErrorCode::kUnsupported, "cuDNN adds a sum only beside a bias, for a convolution ", what_);
+    old_ = std::make_unique<OldPlan>(shape_, handle);
+  }
+
+  bool Run(const Device& device, DnnHandle handle, const ConvolutionOperands& operands) {
+    if (old_)
+      old_->Run(device, handle, operands);
+    else
+      graph_->Run(device, handle, Way(device, handle, operands), operands);
+    return applies_activation_;
+  }
+
+ private:
+  bool TryGraph(DnnHandle handle) {
+    try {
+      graph_ = std::make_unique<ConvolutionGraph>(shape_, handle, what_);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  // Timed with another result: the sum may lie where the result will.
+  int Way(const Device& device, DnnHandle handle, const ConvolutionOperands& operands) {
+    std::lock_guard lock(mutex_);
+    if (way_ >= 0) return way_;
+    Tensor scratch(shape_.dtype, {shape_.batch, shape_.axes[0].output, shape_.axes[1].output, shape_.features},
+                   device.memory());
+    ConvolutionOperands timed = operands;
+    timed.y = scratch.address();
+    const int way = Choices::Of(device).Fastest(device, Cat("convolution ", what_), graph_->ways(),
+                                                [&](int i) { graph_->Run(device, handle, i, timed); });
+    if (!device.recording()) way_ = way;
+    return way;
+  }
+
+  ConvolutionShape shape_;
+  const std::string what_;
+  bool applies_activation_ = true;
+  std::unique_ptr<ConvolutionGraph> graph_;
+  std::unique_ptr<OldPlan> old_;
+  std::mutex mutex_;
+  int way_ = -1;
+};
+
 // Stay until the process ends: descriptors may be in use.
-const Plan& FindPlan(const Device& device, const ConvolutionShape& shape, DnnHandle handle) {
+Plan& FindPlan(const Device& device, const ConvolutionShape& shape, DnnHandle handle) {
   static std::mutex mutex;
   static auto* plans = new std::map<std::string, std::unique_ptr<Plan>>;
   std::lock_guard lock(mutex);
@@ -184,7 +248,6 @@ const Plan& FindPlan(const Device& device, const ConvolutionShape& shape, DnnHan
 bool CanConvolve(const ConvolutionShape& shape) {
   if (shape.dtype != DType::kFloat && shape.dtype != DType::kFloat16 && shape.dtype != DType::kBFloat16) return false;
   if (shape.batch < 1 || shape.channels < 1 || shape.features < 1) return false;
-  if (shape.has_sum && !shape.has_bias) return false;
   for (const WindowAxis& axis : shape.axes) {
     // Padding at the end that no window reaches is none.
     const int64_t reach = (axis.output - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1;
@@ -198,10 +261,10 @@ bool CanConvolve(const ConvolutionShape& shape) {
          shape.batch <= INT_MAX / shape.features / std::max<int64_t>(1, made);
 }
 
-void Convolve(const Device& device, const ConvolutionShape& shape, const ConvolutionOperands& operands) {
+bool Convolve(const Device& device, const ConvolutionShape& shape, const ConvolutionOperands& operands) {
   device.Use();
   BorrowedHandle handle(device);
-  FindPlan(device, shape, handle.get()).Run(device, handle.get(), operands);
+  return FindPlan(device, shape, handle.get()).Run(device, handle.get(), operands);
 }
 
 }  // namespace ferry::cuda

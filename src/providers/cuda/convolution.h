@@ -1,6 +1,8 @@
-// Convolutions by cuDNN over channels-last images, with bias, sum and activation where cuDNN has them in one kernel.
+// Convolutions by cuDNN over channels-last images, with bias, sum and activation in the same kernel: by its graph
+// interface with engines that are timed for each shape, or by its older functions where that has none.
 #pragma once
 
+#include "kernels/activation.h"
 #include "ops/support/window.h"
 #include "providers/cuda/device.h"
 #include "tensor/dtype.h"
@@ -11,7 +13,8 @@ struct ConvolutionShape {
   DType dtype = DType::kFloat;
   int64_t batch = 0, channels = 0, features = 0, groups = 1;
   WindowAxis axes[2];  // padding at both ends must be the same
-  bool has_bias = false, has_sum = false, relu = false;
+  bool has_bias = false, has_sum = false;
+  Activation after;  // of convolution, bias and sum together
   bool tf32 = false;
 };
 
@@ -23,6 +26,7 @@ struct ConvolutionOperands {
 };
 
 bool CanConvolve(const ConvolutionShape& shape);
-void Convolve(const Device& device, const ConvolutionShape& shape, const ConvolutionOperands& operands);
+// False: the activation is left to the caller, because cuDNN has no kernel that applies it.
+bool Convolve(const Device& device, const ConvolutionShape& shape, const ConvolutionOperands& operands);
 
 }  // namespace ferry::cuda

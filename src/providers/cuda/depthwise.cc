@@ -1,15 +1,22 @@
 #include "providers/cuda/depthwise.h"
 
+#include <cmath>
+
 #include "base/text.h"
+#include "providers/cuda/chain.h"
 
 namespace ferry::cuda {
 namespace {
 
 constexpr char kSource[] = R"(
-struct Image { int64 total; int32 channels, height, width, made_height, made_width, top, left; float low, high; };
-typedef Pack<float, WIDTH> Group;
-extern "C" __global__ void Depthwise(const float* x, const float* w, const float* bias, const float* sum, float* y,
-                                     const Image image) {
+struct Image {
+  int64 total;
+  int32 channels, height, width, made_height, made_width, top, left;
+  float low, high, factor;
+};
+typedef Pack<ELEMENT, WIDTH> Group;
+extern "C" __global__ void Depthwise(const ELEMENT* x, const ELEMENT* w, const ELEMENT* bias, const ELEMENT* sum,
+                                     ELEMENT* y, const Image image) {
   const int32 groups = image.channels / WIDTH;
   for (int64 i = int64(blockIdx.x) * blockDim.x + threadIdx.x; i < image.total; i += int64(gridDim.x) * blockDim.x) {
     const int32 c = int32(i % groups) * WIDTH;
@@ -18,11 +25,15 @@ extern "C" __global__ void Depthwise(const float* x, const float* w, const float
     rest /= image.made_width;
     const int32 oy = int32(rest % image.made_height);
     const int64 n = rest / image.made_height;
-    const float* from = x + n * image.height * image.width * image.channels + c;
-    Group joined;
+    const ELEMENT* from = x + n * image.height * image.width * image.channels + c;
+    float joined[WIDTH];
 #pragma unroll
-    for (int k = 0; k < WIDTH; ++k) joined.at[k] = 0.0f;
-    if (HAS_BIAS) joined = *reinterpret_cast<const Group*>(bias + c);
+    for (int k = 0; k < WIDTH; ++k) joined[k] = 0.0f;
+    if (HAS_BIAS) {
+      const Group added = *reinterpret_cast<const Group*>(bias + c);
+#pragma unroll
+      for (int k = 0; k < WIDTH; ++k) joined[k] = Load(added.at[k]);
+    }
 #pragma unroll
     for (int ky = 0; ky < KERNEL_Y; ++ky) {
       const int32 iy = oy * STRIDE_Y - image.top + ky * DILATION_Y;
@@ -34,18 +45,28 @@ extern "C" __global__ void Depthwise(const float* x, const float* w, const float
         const Group a = *reinterpret_cast<const Group*>(from + (int64(iy) * image.width + ix) * image.channels);
         const Group b = *reinterpret_cast<const Group*>(w + (ky * KERNEL_X + kx) * image.channels + c);
 #pragma unroll
-        for (int k = 0; k < WIDTH; ++k) joined.at[k] += a.at[k] * b.at[k];
+        for (int k = 0; k < WIDTH; ++k) joined[k] += Load(a.at[k]) * Load(b.at[k]);
       }
     }
     if (HAS_SUM) {
       const Group more = *reinterpret_cast<const Group*>(sum + i * WIDTH);
 #pragma unroll
-      for (int k = 0; k < WIDTH; ++k) joined.at[k] += more.at[k];
+      for (int k = 0; k < WIDTH; ++k) joined[k] += Load(more.at[k]);
     }
+    Group made;
 #pragma unroll
-    for (int k = 0; k < WIDTH; ++k)
-      joined.at[k] = joined.at[k] < image.low ? image.low : joined.at[k] > image.high ? image.high : joined.at[k];
-    *reinterpret_cast<Group*>(y + i * WIDTH) = joined;
+    for (int k = 0; k < WIDTH; ++k) {
+      float v = joined[k];
+      v = v < image.low ? image.low : v > image.high ? image.high : v;
+#if IS_SILU
+      v = v / (1.0f + exp(-image.factor * v));
+#elif IS_HARD_SWISH
+      const float gate = v / 6.0f + 0.5f;
+      v = v * (gate < 0.0f ? 0.0f : gate > 1.0f ? 1.0f : gate);
+#endif
+      made.at[k] = Stored<ELEMENT>::From(v);
+    }
+    *reinterpret_cast<Group*>(y + i * WIDTH) = made;
   }
 }
 )";
@@ -53,13 +74,15 @@ extern "C" __global__ void Depthwise(const float* x, const float* w, const float
 struct Image {
   int64_t total;
   int32_t channels, height, width, made_height, made_width, top, left;
-  float low, high;
+  float low, high, factor;
 };
 
 }  // namespace
 
 bool IsDepthwise(const ConvolutionShape& shape) {
-  if (shape.dtype != DType::kFloat || shape.groups != shape.channels || shape.features != shape.channels) return false;
+  if ((shape.dtype != DType::kFloat && shape.dtype != DType::kFloat16 && shape.dtype != DType::kBFloat16) ||
+      shape.groups != shape.channels || shape.features != shape.channels)
+    return false;
   for (const WindowAxis& axis : shape.axes)
     for (int64_t number : {axis.input, axis.output, axis.kernel, axis.stride, axis.dilation, axis.pad_begin})
       if (number > 1 << 20 || number < 0) return false;
@@ -68,20 +91,31 @@ bool IsDepthwise(const ConvolutionShape& shape) {
 
 KernelSource DepthwiseSource(const ConvolutionShape& shape, int width) {
   const WindowAxis &y = shape.axes[0], &x = shape.axes[1];
-  return {"Depthwise", Cat("#define WIDTH ", width, "\n#define KERNEL_Y ", y.kernel, "\n#define KERNEL_X ", x.kernel,
-                           "\n#define STRIDE_Y ", y.stride, "\n#define STRIDE_X ", x.stride, "\n#define DILATION_Y ",
-                           y.dilation, "\n#define DILATION_X ", x.dilation, "\n#define HAS_BIAS ", shape.has_bias,
-                           "\n#define HAS_SUM ", shape.has_sum, kSource)};
+  return {
+      "Depthwise",
+      Cat("#define ELEMENT ", TypeName(shape.dtype), "\n#define IS_SILU ", shape.after.kind == ActivationKind::kSilu,
+          "\n#define IS_HARD_SWISH ", shape.after.kind == ActivationKind::kHardSwish, "\n#define WIDTH ", width,
+          "\n#define KERNEL_Y ", y.kernel, "\n#define KERNEL_X ", x.kernel, "\n#define STRIDE_Y ", y.stride,
+          "\n#define STRIDE_X ", x.stride, "\n#define DILATION_Y ", y.dilation, "\n#define DILATION_X ", x.dilation,
+          "\n#define HAS_BIAS ", shape.has_bias, "\n#define HAS_SUM ", shape.has_sum, kSource)};
 }
 
-void ConvolveDepthwise(const Device& device, const ConvolutionShape& shape, const ConvolutionOperands& operands,
-                       float low, float high) {
+bool DepthwiseApplies(const Activation& activation) {
+  return IsLimit(activation.kind) || activation.kind == ActivationKind::kSilu ||
+         activation.kind == ActivationKind::kHardSwish;
+}
+
+void ConvolveDepthwise(const Device& device, const ConvolutionShape& shape, const ConvolutionOperands& operands) {
+  float low = -INFINITY, high = INFINITY;
+  if (shape.after.kind == ActivationKind::kRelu) low = 0;
+  if (shape.after.kind == ActivationKind::kClip) low = shape.after.alpha, high = shape.after.beta;
   const WindowAxis &y = shape.axes[0], &x = shape.axes[1];
   uintptr_t bits = 0;
   for (const std::byte* address :
        {operands.x, operands.w, operands.bias, operands.sum, static_cast<const std::byte*>(operands.y)})
     bits |= reinterpret_cast<uintptr_t>(address);
-  const int width = shape.channels % 4 == 0 && bits % 16 == 0 ? 4 : 1;
+  const int most = shape.dtype == DType::kFloat ? 4 : 8;
+  const int width = shape.channels % most == 0 && bits % 16 == 0 ? most : 1;
   Image image{shape.batch * y.output * x.output * (shape.channels / width),
               static_cast<int32_t>(shape.channels),
               static_cast<int32_t>(y.input),
@@ -91,9 +125,11 @@ void ConvolveDepthwise(const Device& device, const ConvolutionShape& shape, cons
               static_cast<int32_t>(y.pad_begin),
               static_cast<int32_t>(x.pad_begin),
               low,
-              high};
-  const std::string key = Cat("depthwise ", width, " ", y.kernel, " ", x.kernel, " ", y.stride, " ", x.stride, " ",
-                              y.dilation, " ", x.dilation, shape.has_bias, shape.has_sum);
+              high,
+              shape.after.alpha};
+  const std::string key =
+      Cat("depthwise ", shape.dtype, static_cast<int>(shape.after.kind), " ", width, " ", y.kernel, " ", x.kernel, " ",
+          y.stride, " ", x.stride, " ", y.dilation, " ", x.dilation, shape.has_bias, shape.has_sum);
   const Function function = FindKernel(device, key, [&] { return DepthwiseSource(shape, width); });
   Launch(device, function, GridFor(device, image.total, 128), operands.x, operands.w, operands.bias, operands.sum,
          operands.y, image);

@@ -7,10 +7,10 @@
 
 namespace ferry::cuda {
 
-bool IsDepthwise(const ConvolutionShape& shape);  // of float32
-// max(low, min(high, conv(x, w) + bias + sum)); `w` is [kernel H · kernel W, C]. Padding may differ at the ends.
-void ConvolveDepthwise(const Device& device, const ConvolutionShape& shape, const ConvolutionOperands& operands,
-                       float low, float high);
+bool IsDepthwise(const ConvolutionShape& shape);
+bool DepthwiseApplies(const Activation& activation);
+// activation(conv(x, w) + bias + sum); `w` is [kernel H · kernel W, C]. Padding may differ at the ends.
+void ConvolveDepthwise(const Device& device, const ConvolutionShape& shape, const ConvolutionOperands& operands);
 KernelSource DepthwiseSource(const ConvolutionShape& shape, int width);
 
 }  // namespace ferry::cuda

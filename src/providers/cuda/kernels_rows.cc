@@ -2,6 +2,7 @@
 
 #include "providers/cuda/chain.h"
 #include "providers/cuda/depthwise.h"
+#include "providers/cuda/flash.h"
 #include "providers/cuda/kernels.h"
 
 namespace ferry::cuda {
@@ -407,6 +408,7 @@ std::vector<KernelSource> AllKernelSources() {
     shape.has_bias = shape.has_sum = flag;
     all.push_back(DepthwiseSource(shape, flag ? 4 : 1));
   }
+  for (KernelSource& source : FlashSources()) all.push_back(std::move(source));
   return all;
 }
 

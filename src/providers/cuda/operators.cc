@@ -1,5 +1,6 @@
 #include "providers/cuda/operators.h"
 
+#include "ops/support/cast_tensor.h"
 #include "ops/support/fused.h"
 
 namespace ferry::cuda {
@@ -92,7 +93,7 @@ int AddActivation(Chain& chain, int value, const Activation& activation) {
     case ActivationKind::kClip:
       node.op_type = "Clip";
       for (float bound : {activation.alpha, activation.beta})
-        arguments.push_back(chain.AddConstant(Tensor::Scalar(bound)));
+        arguments.push_back(chain.AddConstant(CastTensor(Tensor::Scalar(bound), type)));
       break;
   }
   std::optional<int> activated = chain.AddStep(node, arguments, type);

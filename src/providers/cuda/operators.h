@@ -12,8 +12,9 @@
 namespace ferry::cuda {
 
 struct Settings {
-  const Device* device = nullptr;  // null: only plans are made
-  bool tf32 = false;               // products of float32 may round their operands to 10 bits
+  const Device* device = nullptr;   // null: only plans are made
+  bool tf32 = false;                // products of float32 may round their operands to 10 bits
+  DType lower = DType::kUndefined;  // the type that float32 is computed in; undefined: its own
 };
 
 struct OperatorRequest {

@@ -1,5 +1,7 @@
-// FusedAttention as two products and a softmax between them. Scores lie in memory: [batch, heads, queries, keys].
+// FusedAttention as one kernel where tensor cores may round, else as two products and a softmax between them, with
+// scores in memory: [batch, heads, queries, keys].
 #include "ops/support/fused.h"
+#include "providers/cuda/flash.h"
 #include "providers/cuda/kernels.h"
 #include "providers/cuda/operators.h"
 #include "providers/cuda/product.h"
@@ -115,14 +117,46 @@ bool NeedsGathering(const Operand& operand, int64_t sharing) {
   return !operand.IsUniform() || (sharing > 1 && operand.head_stride != operand.rows * operand.row_stride);
 }
 
+// The whole as one kernel, where tensor cores may be used.
+FlashProblem AsFlash(const Node& node, const Problem& problem, DType type, DType mask) {
+  FlashProblem flash;
+  flash.dtype = type;
+  flash.batch = problem.q.batch, flash.heads = problem.q.heads, flash.sharing = problem.sharing;
+  flash.queries = problem.q.rows, flash.keys = problem.k.rows;
+  flash.depth = problem.q.columns, flash.values = problem.v.columns;
+  auto fill = [](int64_t* to, const Operand& from) {
+    to[0] = from.batch_stride, to[1] = from.head_stride, to[2] = from.row_stride;
+  };
+  fill(flash.q, problem.q);
+  fill(flash.k, problem.k);
+  fill(flash.v, problem.v);
+  fill(flash.out, problem.out);
+  flash.k[3] = 1;
+  if (problem.k.transposed) std::swap(flash.k[2], flash.k[3]);
+  flash.has_mask = mask != DType::kUndefined;
+  flash.mask_type = mask;
+  std::copy(problem.mask_strides, problem.mask_strides + 4, flash.mask);
+  flash.scale = node.Float("scale", 1);
+  flash.nan_to_zero = node.Int("nan_to_zero", 0) != 0;
+  return flash;
+}
+
+bool RunsAsFlash(const FlashProblem& flash, const Device* device, bool tf32) {
+  return (tf32 || flash.dtype != DType::kFloat) && CanFlash(flash, device ? device->facts().compute_major : 9);
+}
+
 void Attend(const Device& device, OpContext& context, bool tf32) {
   const Tensor *q = &context.Input(0), *k = &context.Input(1), *v = &context.Input(2), *mask = context.OptionalInput(3);
   std::optional<Problem> found =
       ProblemOf(context.node(), q->shape(), k->shape(), v->shape(), mask ? &mask->shape() : nullptr);
   Require(found.has_value(), "the sizes of q ", q->shape(), ", k ", k->shape(), " and v ", v->shape(), " do not fit");
   Problem& problem = *found;
-  Tensor& out = context.Output(0, DType::kFloat, problem.shape);
+  Tensor& out = context.Output(0, q->dtype(), problem.shape);
   if (out.size() == 0) return;
+  const FlashProblem flash = AsFlash(context.node(), problem, q->dtype(), mask ? mask->dtype() : DType::kUndefined);
+  if (RunsAsFlash(flash, &device, tf32))
+    return Flash(device, flash,
+                 {q->address(), k->address(), v->address(), mask ? mask->address() : nullptr, out.address()});
   Tensor plain_q, plain_k, plain_v, plain_out;
   if (NeedsGathering(problem.q, problem.sharing)) q = &(plain_q = Gathered(device, problem.q, q->address()));
   if (NeedsGathering(problem.k, 1)) k = &(plain_k = Gathered(device, problem.k, k->address()));
@@ -172,13 +206,17 @@ void Attend(const Device& device, OpContext& context, bool tf32) {
 }  // namespace
 
 std::optional<ChosenKernel> ChooseAttention(const OperatorRequest& request) {
-  if (!request.IsInternal("FusedAttention") || request.TypeOf(0) != DType::kFloat) return std::nullopt;
+  if (!request.IsInternal("FusedAttention")) return std::nullopt;
+  const DType type = request.TypeOf(0), mask_type = request.Has(3) ? request.TypeOf(3) : DType::kUndefined;
   const std::optional<Shape> q = request.ShapeOf(0), k = request.ShapeOf(1), v = request.ShapeOf(2),
                              mask = request.ShapeOf(3);
-  if (!q || !k || !v || (request.Has(3) && (!mask || request.TypeOf(3) != DType::kFloat))) return std::nullopt;
-  if (!ProblemOf(request.node(), *q, *k, *v, mask ? &*mask : nullptr)) return std::nullopt;
+  if (!q || !k || !v || (request.Has(3) && !mask)) return std::nullopt;
+  const std::optional<Problem> problem = ProblemOf(request.node(), *q, *k, *v, mask ? &*mask : nullptr);
+  if (!problem) return std::nullopt;
   const bool tf32 = request.settings.tf32;
-  return OnDevice(request, "products and softmax",
+  const bool flash = RunsAsFlash(AsFlash(request.node(), *problem, type, mask_type), request.settings.device, tf32);
+  if (!flash && (type != DType::kFloat || (request.Has(3) && mask_type != type))) return std::nullopt;
+  return OnDevice(request, flash ? "flash attention" : "products and softmax",
                   [=](const Device& device, OpContext& context) { Attend(device, context, tf32); });
 }
 

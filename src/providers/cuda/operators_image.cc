@@ -1,8 +1,9 @@
-#include <cmath>
+#include <utility>
 
 #include "ops/support/fused.h"
 #include "ops/support/image.h"
 #include "providers/cuda/convolution.h"
+#include "providers/cuda/convolution_graph.h"
 #include "providers/cuda/depthwise.h"
 #include "providers/cuda/kernels.h"
 #include "providers/cuda/operators.h"
@@ -80,9 +81,11 @@ struct ImageConvolution {
     Tensor& y = context.Output(0, x.dtype(), plan.output);
     if (y.size() == 0) return;
     Activation activation = ActivationOf(node);
-    const bool relu = activation.kind == ActivationKind::kRelu;
     ConvolutionOperands operands{x.address(), filter.address(), AddressOf(bias), AddressOf(residual), y.address()};
-    if (depthwise || IsPointwise(plan)) {
+    const bool rounds = tf32 || x.dtype() != DType::kFloat;  // only then cuDNN applies more than ReLU
+    const bool in_one = rounds && activation.kind != ActivationKind::kNone &&
+                        activation.kind != ActivationKind::kRelu && ConvolutionGraph::CanApply(activation);
+    if (depthwise || (IsPointwise(plan) && !in_one)) {
       shape.has_bias = bias != nullptr;
       shape.has_sum = residual != nullptr;
       if (depthwise)
@@ -103,20 +106,17 @@ struct ImageConvolution {
     }
     shape.has_bias = bias != nullptr;
     shape.has_sum = residual != nullptr;
-    shape.relu = bias && relu;
-    if (shape.relu) activation = {};
-    Convolve(device, shape, operands);
+    shape.after = activation;
+    if (Convolve(device, shape, operands)) activation = {};
     if (activation.kind != ActivationKind::kNone) RunAffine(device, after, {&y}, y);
   }
 
   // Both take the activation from the caller where they apply it themselves.
   static void RunDepthwise(const Device& device, const ConvolutionShape& shape, const ConvolutionOperands& operands,
                            Activation& activation) {
-    float low = -INFINITY, high = INFINITY;
-    if (activation.kind == ActivationKind::kRelu) low = 0;
-    if (activation.kind == ActivationKind::kClip) low = activation.alpha, high = activation.beta;
-    if (IsLimit(activation.kind)) activation = {};
-    ConvolveDepthwise(device, shape, operands, low, high);
+    ConvolutionShape whole = shape;
+    if (DepthwiseApplies(activation)) whole.after = std::exchange(activation, {});
+    ConvolveDepthwise(device, whole, operands);
   }
 
   // A pixel's channels are a row: the product of all rows with the filter.
@@ -156,18 +156,17 @@ struct ImageConvolution {
 std::optional<ChosenKernel> ChooseConvolution(const OperatorRequest& request) {
   const std::optional<Shape> x = request.ShapeOf(0);
   const Tensor* w = request.Constant(1);
-  if (!x || !w || request.TypeOf(0) != DType::kFloat || w->dtype() != DType::kFloat || w->rank() < 3)
-    return std::nullopt;
+  const DType type = request.TypeOf(0);
+  if (!x || !w || w->dtype() != type || w->rank() < 3) return std::nullopt;
   if (request.Has(5) && !request.Has(4)) return std::nullopt;
   const ImageConvPlan plan = PlanImageConv(request.node(), *x, w->shape());
   const bool is_flat = plan.axes[0].input == 1 && plan.axes[0].kernel == 1 && plan.axes[0].output == 1;
-  ConvolutionShape shape = ShapeOf(plan, DType::kFloat, request.settings.tf32);
+  ConvolutionShape shape = ShapeOf(plan, type, request.settings.tf32);
   const bool depthwise = IsDepthwise(shape) && x->ElementCount() > 0;
   if (!is_flat || (!depthwise && !CanConvolve(shape))) return std::nullopt;
   ImageConvolution convolution{{}, w->shape(), request.settings.tf32, depthwise};
-  convolution.after = AffineOf(DType::kFloat, false, false, ActivationOf(request.node()));
-  if (request.Has(4))
-    convolution.before = AffineOf(DType::kFloat, true, request.Has(5), ActivationBefore(request.node()));
+  convolution.after = AffineOf(type, false, false, ActivationOf(request.node()));
+  if (request.Has(4)) convolution.before = AffineOf(type, true, request.Has(5), ActivationBefore(request.node()));
   if (request.settings.device)
     convolution.filter =
         *request.request.weights.Get<Tensor>(*w, depthwise ? "depthwise filter in cuda" : "filter in cuda",

@@ -58,7 +58,8 @@ void Rewrite(Graph& graph) {
   FuseWithWeights(graph, facts);
 }
 
-std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& inputs, GraphFacts& facts) {
+std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& inputs, GraphFacts& facts,
+                                        const Settings& settings, LoweredWeights& weights) {
   auto special = std::make_shared<Graph>(CopyDeep(graph));
   do {
     facts = InferGraph(*special, inputs, Tolerant());
@@ -68,6 +69,7 @@ std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& i
   Fuse(*special, facts);
   FuseWithWeights(*special, facts);
   InferNew(*special, facts);
+  if (settings.lower != DType::kUndefined) LowerFloats(*special, facts, settings.lower, weights);
   if (FuseChains(*special, facts)) InferNew(*special, facts);
   return special;
 }

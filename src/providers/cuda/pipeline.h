@@ -5,10 +5,12 @@
 #include <memory>
 
 #include "ops/infer_graph.h"
+#include "providers/cuda/lower_floats.h"
 
 namespace ferry::cuda {
 
 void Rewrite(Graph& graph);
-std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& inputs, GraphFacts& facts);
+std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& inputs, GraphFacts& facts,
+                                        const Settings& settings, LoweredWeights& weights);
 
 }  // namespace ferry::cuda

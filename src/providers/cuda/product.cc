@@ -1,12 +1,17 @@
 #include "providers/cuda/product.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
+#include "providers/cuda/choices.h"
+#include "tensor/tensor.h"
 
 namespace ferry::cuda {
 namespace {
 
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+constexpr int kMostWays = 12;
 
 int LtType(DType type) {
   switch (type) {
@@ -48,26 +53,55 @@ class Plan {
     a_ = Layout(shape.a_transposed ? shape.rows : shape.depth, shape.a_transposed ? shape.depth : shape.rows,
                 shape.a_pitch, shape.a_stride);
     d_ = Layout(shape.columns, shape.rows, shape.d_pitch, shape.d_stride);
-    Choose();
+    FindWays();
   }
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
   void Run(const Device& device, const ProductOperands& operands) {
+    std::lock_guard lock(mutex_);  // the bias is part of the description
+    if (shape_.has_bias) Set(kLtBiasPointer, operands.bias);
+    int way = way_;
+    if (way < 0) {
+      way = Choose(device, operands);
+      if (!device.recording()) way_ = way;
+    }
+    RunWay(device, ways_[static_cast<size_t>(way)], operands);
+  }
+
+ private:
+  void RunWay(const Device& device, const LtHeuristic& way, const ProductOperands& operands) {
     const double alpha_double = operands.alpha, beta_double = shape_.has_sum;
     const float alpha = operands.alpha, beta = shape_.has_sum;
     const bool is_double = shape_.dtype == DType::kDouble;
     const void* sum = shape_.has_sum ? operands.sum : operands.d;
-    std::byte* workspace = chosen_.workspace_bytes > 0 ? device.Workspace(chosen_.workspace_bytes) : nullptr;
-    std::lock_guard lock(mutex_);  // the bias is part of the description
-    if (shape_.has_bias) Set(kLtBiasPointer, operands.bias);
+    std::byte* workspace = way.workspace_bytes > 0 ? device.Workspace(way.workspace_bytes) : nullptr;
     Check(lt_.Matmul(handle_, matmul_, is_double ? static_cast<const void*>(&alpha_double) : &alpha, operands.b, b_,
                      operands.a, a_, is_double ? static_cast<const void*>(&beta_double) : &beta, sum, d_, operands.d,
-                     d_, &chosen_.algorithm, workspace, chosen_.workspace_bytes, device.stream()),
+                     d_, &way.algorithm, workspace, way.workspace_bytes, device.stream()),
           "cublasLtMatmul", shape_);
   }
 
- private:
+  // The fastest, timed with another result: the sum may lie where the result will.
+  int Choose(const Device& device, const ProductOperands& operands) {
+    const auto count = static_cast<int>(ways_.size());
+    if (count == 1 || device.recording()) return 0;
+    const int64_t last = (shape_.batch - 1) * shape_.d_stride + (shape_.rows - 1) * shape_.d_pitch + shape_.columns;
+    Tensor scratch(shape_.dtype, {last}, device.memory());
+    ProductOperands timed = operands;
+    timed.d = scratch.address();
+    return Choices::Of(device).Fastest(device, Describe(), count,
+                                       [&](int i) { RunWay(device, ways_[static_cast<size_t>(i)], timed); });
+  }
+
+  std::string Describe() const {
+    const ProductShape& s = shape_;
+    return Cat("product ", ToText(s), s.a_transposed ? " a'" : "", s.b_transposed ? " b'" : "", " strides ", s.a_stride,
+               " ", s.b_stride, " ", s.d_stride, " pitches ", s.a_pitch, " ", s.b_pitch, " ", s.d_pitch,
+               s.has_bias ? " bias" : "", s.has_sum ? " sum" : "", " after ", static_cast<int>(s.after),
+               s.tf32 ? " tf32" : "", " aligned ", s.alignment);
+  }
+
   template <class T>
   void Set(int attribute, T value) {
     Check(lt_.MatmulDescSet(matmul_, attribute, &value, sizeof value), "cublasLtMatmulDescSetAttribute", shape_);
@@ -84,7 +118,7 @@ class Plan {
     return layout;
   }
 
-  void Choose() {
+  void FindWays() {
     LtPreference preference = nullptr;
     Check(lt_.PreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate", shape_);
     const uint64_t bytes = kWorkspaceBytes;
@@ -92,11 +126,13 @@ class Plan {
     for (int operand = 0; operand < 4; ++operand)
       lt_.PreferenceSet(preference, kLtAlignment + operand, &shape_.alignment, sizeof shape_.alignment);
     int found = 0;
-    const int status = lt_.GetHeuristic(handle_, matmul_, b_, a_, d_, d_, preference, 1, &chosen_, &found);
+    ways_.resize(kMostWays);
+    const int status = lt_.GetHeuristic(handle_, matmul_, b_, a_, d_, d_, preference, kMostWays, ways_.data(), &found);
     lt_.PreferenceDestroy(preference);
     Check(status, "cublasLtMatmulAlgoGetHeuristic", shape_);
-    if (found == 0 || chosen_.state != kSuccess)
-      Fail(ErrorCode::kUnsupported, "cuBLASLt has no algorithm for ", ToText(shape_));
+    ways_.resize(static_cast<size_t>(std::clamp(found, 0, kMostWays)));
+    std::erase_if(ways_, [](const LtHeuristic& way) { return way.state != kSuccess; });
+    if (ways_.empty()) Fail(ErrorCode::kUnsupported, "cuBLASLt has no algorithm for ", ToText(shape_));
   }
 
   const ProductShape shape_;
@@ -104,7 +140,8 @@ class Plan {
   const CublasLtApi& lt_;
   LtMatmul matmul_ = nullptr;
   LtLayout a_ = nullptr, b_ = nullptr, d_ = nullptr;
-  LtHeuristic chosen_{};
+  std::vector<LtHeuristic> ways_;  // as the heuristic orders them
+  int way_ = -1;
   std::mutex mutex_;
 };
 

@@ -9,12 +9,16 @@ namespace {
 
 class CudaCompiler final : public Compiler {
  public:
-  CudaCompiler(const cuda::Device& device, bool tf32) : settings_{&device, tf32} {}
+  CudaCompiler(const cuda::Device& device, Precision precision)
+      : settings_{&device, precision == Precision::kTf32,
+                  precision == Precision::kFp16   ? DType::kFloat16
+                  : precision == Precision::kBf16 ? DType::kBFloat16
+                                                  : DType::kUndefined} {}
 
   void Rewrite(Graph& graph) const override { cuda::Rewrite(graph); }
   std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& inputs,
                                           GraphFacts& facts) const override {
-    return cuda::RewriteForShapes(graph, inputs, facts);
+    return cuda::RewriteForShapes(graph, inputs, facts, settings_, weights_);
   }
   std::optional<ChosenKernel> Choose(const KernelRequest& request) const override {
     return cuda::ChooseOperator({request, settings_});
@@ -25,6 +29,7 @@ class CudaCompiler final : public Compiler {
 
  private:
   const cuda::Settings settings_;
+  mutable cuda::LoweredWeights weights_;
 };
 
 class Cuda final : public Provider {
@@ -40,11 +45,9 @@ class Cuda final : public Provider {
     for (const cuda::LibraryReport* report : cuda::AllReports())
       if (!report->usable())
         Fail(ErrorCode::kUnsupported, "provider cuda cannot be used here: ", report->WhatIsMissing());
-    if (options.precision == Precision::kBf16)
-      Fail(ErrorCode::kUnsupported, "provider cuda has the precisions float32 and tf32");
-    return std::make_unique<CudaCompiler>(cuda::Device::Get(), options.precision == Precision::kTf32);
+    return std::make_unique<CudaCompiler>(cuda::Device::Get(), options.precision);
   }
-  std::unique_ptr<Recording> Record(FunctionRef<void()> work) const override {
+  std::unique_ptr<RecordedWork> Record(FunctionRef<void()> work) const override {
     return cuda::RecordGraph(cuda::Device::Get(), work);
   }
 };

@@ -5,7 +5,7 @@
 namespace ferry::cuda {
 namespace {
 
-class GraphRecording final : public Recording {
+class GraphRecording final : public RecordedWork {
  public:
   explicit GraphRecording(const Device& device) : device_(device), needs_(device) {}
   ~GraphRecording() override {
@@ -50,7 +50,7 @@ class GraphRecording final : public Recording {
 
 }  // namespace
 
-std::unique_ptr<Recording> RecordGraph(const Device& device, FunctionRef<void()> work) {
+std::unique_ptr<RecordedWork> RecordGraph(const Device& device, FunctionRef<void()> work) {
   auto recording = std::make_unique<GraphRecording>(device);
   if (!recording->Record(work)) return nullptr;
   return recording;

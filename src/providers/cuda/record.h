@@ -10,6 +10,6 @@ namespace ferry::cuda {
 
 // What `work` asks of the device on the calling thread's stream, instead of doing it. Null where something in it cannot
 // be recorded; errors of the work itself are met again when it runs by itself.
-std::unique_ptr<Recording> RecordGraph(const Device& device, FunctionRef<void()> work);
+std::unique_ptr<RecordedWork> RecordGraph(const Device& device, FunctionRef<void()> work);
 
 }  // namespace ferry::cuda

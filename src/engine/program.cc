@@ -235,10 +235,8 @@ std::vector<Tensor> Program::BindResults(Frame& frame, std::span<const Value> in
     if (slot.place != Slot::Place::kResult || !slot.shape) continue;
     if (place && slot.dtype != DType::kString) placed[i] = (*place)(i, slot.dtype, *slot.shape);
     // Memory that an input lies in is written only when nobody reads the input any more.
-    bool usable = place && placed[i].defined() &&
+    bool usable = place && placed[i].defined() && (placed[i].on_host() || copied_results_[i]) &&
                   (!Overlaps(placed[i], inputs) || IsSharedCache(placed[i], inputs, cache_inputs_[i]));
-    bool usable =
-        place && placed[i].defined() && (placed[i].on_host() || copied_results_[i]) && !Overlaps(placed[i], inputs);
     frame.values[static_cast<size_t>(plan_->results[i])] = usable ? placed[i] : MakeResult(slot, frame.given[i]);
   }
   return placed;

@@ -103,7 +103,6 @@ class Program {
   const std::shared_ptr<const Plan> plan_;
   std::vector<Runner> runners_;          // one per step
   const std::vector<int> cache_inputs_;  // per result: see SharedCacheInputs
-  std::vector<Runner> runners_;  // one per step
   std::vector<Segment> segments_;
   std::vector<bool> copied_results_;  // those that come from another memory: they may go to any
 

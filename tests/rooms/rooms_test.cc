@@ -49,14 +49,20 @@ const std::map<std::string, Rooms>& Below() {
 // here, the operating system's headers among them, belongs into base.
 const std::map<std::string, Rooms>& Libraries() {
   static const std::map<std::string, Rooms> libraries = {
-      {"hwy/", {"kernels"}},   {"immintrin.h", {"kernels"}}, {"protozero/", {"onnx"}},  {"re2/", {"ops"}},
-      {"utf8proc.h", {"generate", "ops"}}, {"jpeglib.h", {"image"}},     {"jerror.h", {"image"}},   {"png.h", {"image"}},
-      {"tiffio.h", {"image"}}, {"webp/", {"image"}},         {"openjpeg.h", {"image"}},
-      {"hwy/", {"kernels"}},    {"immintrin.h", {"kernels"}}, {"protozero/", {"onnx", "server"}},
-      {"re2/", {"ops"}},        {"utf8proc.h", {"ops"}},      {"jpeglib.h", {"image"}},
-      {"jerror.h", {"image"}},  {"png.h", {"image"}},         {"tiffio.h", {"image"}},
-      {"webp/", {"image"}},     {"openjpeg.h", {"image"}},    {"boost/", {"server"}},
-      {"nghttp2/", {"server"}}, {"openssl/", {"server"}},
+      {"hwy/", {"kernels"}},
+      {"immintrin.h", {"kernels"}},
+      {"protozero/", {"onnx", "server"}},
+      {"re2/", {"ops"}},
+      {"utf8proc.h", {"generate", "ops"}},
+      {"jpeglib.h", {"image"}},
+      {"jerror.h", {"image"}},
+      {"png.h", {"image"}},
+      {"tiffio.h", {"image"}},
+      {"webp/", {"image"}},
+      {"openjpeg.h", {"image"}},
+      {"boost/", {"server"}},
+      {"nghttp2/", {"server"}},
+      {"openssl/", {"server"}},
   };
   return libraries;
 }

@@ -93,15 +93,13 @@ def enable_telemetry_events() -> None:
 
 __all__ = [
     "CheckResult", "ComparedOutput", "ComparedSample", "Comparison", "DeadlineExceeded", "DeviceReset", "Diagnosis", "EPFail",
-    "EngineError", "ExecutionMode", "ExecutionOrder", "Fail", "FaultyLayer", "FerryError", "Finding",
-    "Generated", "Generator", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "InvalidArgument", "InvalidGraph", "InvalidProtobuf",
-    "Mending", "ModelInfo", "ModelLoadCanceled", "ModelLoaded", "ModelMetadata", "ModelRequiresCompilation",
-    "NoModel", "NoSuchFile", "NodeArg", "NotFound", "NotImplemented", "OrtDevice", "OrtValue", "Problem",
-    "ProofStep", "RunOptions", "RuntimeException", "SessionIOBinding", "SessionOptions", "SparseTensor",
-    "Tokenizer", "WrittenModel", "check", "compare", "convert", "disable_telemetry_events", "doctor", "enable_telemetry_events",
-    "ProofStep", "QuantizedModel", "RunOptions", "RuntimeException", "SessionIOBinding", "SessionOptions", "SparseTensor",
-    "WrittenModel", "check", "compare", "convert", "disable_telemetry_events", "doctor", "enable_telemetry_events",
-    "example_model", "export", "get_all_providers", "get_available_providers", "get_build_info", "get_device",
-    "get_version_string", "has_collective_ops", "info", "quantize", "set_default_logger_severity",
+    "EngineError", "ExecutionMode", "ExecutionOrder", "Fail", "FaultyLayer", "FerryError", "Finding", "Generated",
+    "Generator", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "InvalidArgument", "InvalidGraph",
+    "InvalidProtobuf", "Mending", "ModelInfo", "ModelLoadCanceled", "ModelLoaded", "ModelMetadata",
+    "ModelRequiresCompilation", "NoModel", "NoSuchFile", "NodeArg", "NotFound", "NotImplemented", "OrtDevice", "OrtValue",
+    "Problem", "ProofStep", "QuantizedModel", "RunOptions", "RuntimeException", "SessionIOBinding", "SessionOptions",
+    "SparseTensor", "Tokenizer", "WrittenModel", "check", "compare", "convert", "disable_telemetry_events", "doctor",
+    "enable_telemetry_events", "example_model", "export", "get_all_providers", "get_available_providers", "get_build_info",
+    "get_device", "get_version_string", "has_collective_ops", "info", "quantize", "set_default_logger_severity",
     "set_default_logger_verbosity", "set_global_thread_pool_sizes", "set_seed",
 ]

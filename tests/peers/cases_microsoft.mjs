@@ -54,7 +54,7 @@ const skip = (op, withBeta) => (r) => {
 export const microsoft = {
   Attention: (r) => {
     const {batch, length, heads, size, hidden} = attention(r), input = r.int(2, 6), past = r.chance(0.3) ? r.int(1, 3) : 0, total = length + past;
-    const inputs = [floats(r, [batch, length, input]), floats(r, [input, 3 * hidden]), r.chance(0.7) ? floats(r, [3 * hidden]) : null, mask(r, batch, length, total),
+    const inputs = [floats(r, [batch, length, input]), floats(r, [input, 3 * hidden]), floats(r, [3 * hidden]), mask(r, batch, length, total),
       past ? floats(r, [2, batch, heads, past, size]) : null, r.chance(0.3) ? floats(r, [batch, heads, length, total]) : null];
     return case_('Attention', inputs, {num_heads: int(heads), ...maybe(r, {scale: r.real(0.1, 1), unidirectional: int(r.int(0, 1))})}, {outputs: past ? 2 : 1, constants: [1, 2]});
   },
@@ -192,7 +192,7 @@ export const microsoft = {
   DecoderMaskedMultiHeadAttention: (r) => {
     const {batch, heads, size, hidden} = attention(r), room = r.int(2, 8), past = r.int(0, room - 1);
     return case_('DecoderMaskedMultiHeadAttention', [floats(r, [batch, 1, hidden]), floats(r, [batch, 1, hidden]), floats(r, [batch, 1, hidden]), null, null, floats(r, [batch, heads, room, size]), floats(r, [batch, heads, room, size]), scalar(past, 'int32'), null, null, r.chance(0.4) ? floats(r, [3 * hidden]) : null],
-      {num_heads: int(heads), past_present_share_buffer: 1n}, {outputs: 1});
+      {num_heads: int(heads), past_present_share_buffer: 1n}, {outputs: 3});
   },
   QAttention: (r) => {
     const {batch, length, heads, hidden} = attention(r), input = r.int(2, 6), weights = bytes(r);

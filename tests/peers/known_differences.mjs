@@ -55,6 +55,11 @@ export const known = [
 
 // The same for operators that ONNX Runtime contributes: its own text, or another operator of its own, speaks for Ferry.
 export const knownMicrosoft = [
+  {op: 'DecoderMaskedMultiHeadAttention', when: (node) => node.inputs[7]?.data[0] === 0, reason: 'with past_sequence_length 0 the new token stands alone; the peer looks at rows of the cache that hold nothing yet'},
+  {op: 'QLinearSoftmax', when: (node) => node.inputs[0].shape[Number(node.attributes.axis)] === 1 || node.inputs[3].data[0] < 1 / 255, reason: 'a probability of 1 is 1 / y_scale, cut off at the end of the type; the peer overflows and gives 0 or 127'},
+  {op: 'Attention', when: (node) => node.inputs[3], reason: 'a mask adds −10000 to the scores, as in MultiHeadAttention'},
+  {op: 'MultiHeadAttention', when: (node) => node.inputs[4], reason: 'a mask adds −10000 to the scores: where all keys of a query are masked, three digits are left behind the point, and either side rounds its own way'},
+  {op: 'MultiHeadAttention', when: (node) => attribute(node, 'unidirectional') && node.inputs[1].shape[1] > node.inputs[0].shape[1], reason: 'a query sees no later key; with more keys than queries the peer shows the last query all of them'},
 ];
 
 export const whyDifferent = (node) => (node.domain === 'com.microsoft' ? knownMicrosoft : known).find((entry) => entry.op === node.op && entry.when(node))?.reason;

@@ -72,6 +72,11 @@ HWY_INLINE __m512 Begin(const ferry::NbitsPart& part, int64_t column) {
   return part.bias ? _mm512_maskz_loadu_ps(MaskOf(part.columns - column), part.bias + column) : _mm512_setzero_ps();
 }
 
+// What the middle of the range has added to the sums of a block. It wraps where the row has a NaN, whose scale is NaN.
+HWY_INLINE int32_t TakenOff(int32_t middle, int32_t sum) {
+  return static_cast<int32_t>(0u - static_cast<uint32_t>(middle) * static_cast<uint32_t>(sum));
+}
+
 // One row straight from the words.
 template <int kBits>
 FERRY_VNNI HWY_NOINLINE void MultiplyRow(const ferry::NbitsMatrix& m, const ferry::NbitsPart& part,
@@ -85,7 +90,7 @@ FERRY_VNNI HWY_NOINLINE void MultiplyRow(const ferry::NbitsMatrix& m, const ferr
     __m512 result = Begin(part, p * kPanel);
     const int8_t* a = rows.numbers;
     for (int64_t at = 0; at < m.blocks; ++at) {
-      __m512i s0 = _mm512_set1_epi32(-kMiddle * rows.sums[at]), s1 = _mm512_setzero_si512(), s2 = s1, s3 = s1;
+      __m512i s0 = _mm512_set1_epi32(TakenOff(kMiddle, rows.sums[at])), s1 = _mm512_setzero_si512(), s2 = s1, s3 = s1;
       for (const uint32_t* end = words + words_of_block; words < end;) {
         __builtin_prefetch(words + kAhead);
         __builtin_prefetch(words + kAhead + kPanel);
@@ -133,8 +138,9 @@ FERRY_VNNI HWY_NOINLINE void RunTile(const ferry::NbitsMatrix& m, const ferry::N
   for (int64_t at = 0; at < m.blocks; ++at) {
     __m512i sums[kRows][kTilePanels];
     HWY_UNROLL(6)
-    for (int i = 0; i < kRows; ++i) for (int p = 0; p < kTilePanels; ++p) sums[i][p] =
-        _mm512_set1_epi32(-middle * rows.sums[(row + i) * m.blocks + at]);
+    for (int i = 0; i < kRows; ++i)
+      for (int p = 0; p < kTilePanels; ++p)
+        sums[i][p] = _mm512_set1_epi32(TakenOff(middle, rows.sums[(row + i) * m.blocks + at]));
     for (int64_t k = 0; k < m.block; k += 4, a += 4, left += 4 * kPanel, right += 4 * kPanel) {
       const __m512i b0 = _mm512_loadu_si512(left), b1 = _mm512_loadu_si512(right);
       HWY_UNROLL(6) for (int i = 0; i < kRows; ++i) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/support/float_softmax.h"
 #include "ops/support/rounding.h"
 
 namespace ferry {
@@ -62,6 +63,9 @@ void Softmax(DType type, Real* row, int64_t count) {
 template <class T>
 void SoftmaxRow(DType type, T* row, int64_t count) {
   using Other = std::conditional_t<std::is_same_v<T, float>, double, float>;
+  if constexpr (std::is_same_v<T, float>) {
+    if (type == DType::kFloat) return FloatSoftmax(row, count);
+  }
   bool is_wide = type == DType::kDouble;
   if (is_wide == std::is_same_v<T, double>) return Softmax<T>(type, row, count);
   std::vector<Other> other(row, row + count);

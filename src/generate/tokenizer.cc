@@ -161,6 +161,7 @@ bool EndsBroken(std::string_view text) {
 }  // namespace
 
 std::string TextStream::Add(TokenId id) {
+  if (skip_special_ && tokenizer_->IsSpecial(id)) return {};  // it has no text and changes none
   ids_.push_back(id);
   std::string text = tokenizer_->Decode(ids_, skip_special_);
   if (text.size() < shown_.size() || (EndsBroken(text) && ids_.size() - shown_ids_ < kMostHeldBack)) return {};

@@ -31,8 +31,8 @@ struct SessionOptions {
   std::shared_ptr<Runtime> runtime;
   const std::atomic<bool>* cancelled = nullptr;    // set by another thread to end the opening with kCancelled
   std::map<std::string, int64_t> free_dimensions;  // sizes for named dimensions, held against each run's inputs
-  // Axes of inputs, by the input's name, whose size changes from run to run, as a growing cache does: one program serves
-  // all sizes, with what depends on them placed while it runs.
+  // Axes of inputs, by the input's name, whose size changes from run to run, as a growing cache does: one program
+  // serves all sizes, with what depends on them placed while it runs.
   std::map<std::string, std::vector<size_t>> open_axes;
   bool optimize = true;
   // A folder for packed weights, which the next start maps instead of packing again; made if it is not there. Empty:

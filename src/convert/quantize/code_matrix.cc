@@ -36,13 +36,24 @@ struct Fit {
     const float inverse = 1 / block.scale, low = static_cast<float>(least - block.zero),
                 high = static_cast<float>(most - block.zero);
     constexpr float kMagic = 12582912.0f;
-    float error = 0;
-    for (int64_t i = 0; i < n; ++i) {
+    constexpr int64_t kLanes = 8;  // sums side by side, for vectors
+    auto square = [&](int64_t i) {
       float level = w[i] * inverse;
-      level = level < low ? low : level > high ? high : level;
+      level = level < low ? low : level;
+      level = level > high ? high : level;
       const float off = w[i] - ((level + kMagic) - kMagic) * block.scale;
-      error += off * off * (importance ? importance[i] : 1.0f);
-    }
+      return off * off;
+    };
+    float sums[kLanes] = {}, error = 0;
+    int64_t i = 0;
+    if (importance)
+      for (; i + kLanes <= n; i += kLanes)
+        for (int64_t k = 0; k < kLanes; ++k) sums[k] += square(i + k) * importance[i + k];
+    else
+      for (; i + kLanes <= n; i += kLanes)
+        for (int64_t k = 0; k < kLanes; ++k) sums[k] += square(i + k);
+    for (; i < n; ++i) error += square(i) * (importance ? importance[i] : 1.0f);
+    for (float sum : sums) error += sum;
     return error;
   }
 
@@ -76,13 +87,23 @@ struct Fit {
       if (error >= least_error) return;
       least_error = error, best = block;
     };
-    for (int i = 0; i < steps; ++i)
-      for (int k = 0; k < (symmetric ? 1 : steps); ++k) {
-        // Signed levels reach one further down than up, so that a little more than the largest weight may do.
-        const float more = symmetric ? 1.0f + stride : 1.0f;
-        attempt(Make(low * (more - stride * static_cast<float>(symmetric ? i : k)),
-                     high * (more - stride * static_cast<float>(i))));
-      }
+    // Signed levels reach one further down than up, so that a little more than the largest weight may do.
+    const float more = symmetric ? 1.0f + stride : 1.0f;
+    int both = 0;
+    for (int i = 0; i < steps; ++i) {
+      const double before = least_error;
+      const float part = more - stride * static_cast<float>(i);
+      attempt(Make(low * part, high * part));
+      if (least_error < before) both = i;
+    }
+    // Then each end by itself.
+    const float part = more - stride * static_cast<float>(both);
+    for (int i = -2; i <= 3 && !symmetric; ++i) {
+      if (i == 0) continue;
+      const float other = std::min(more, part - stride * static_cast<float>(i));
+      attempt(Make(low * other, high * part));
+      attempt(Make(low * part, high * other));
+    }
     Refine(best, attempt);
     return best;
   }

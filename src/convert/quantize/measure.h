@@ -42,6 +42,8 @@ class Judge {
   std::vector<std::vector<Tensor>> answers_;  // empty: too large to keep
 };
 
+// Milliseconds of one run, the faster of two behind the first.
+double TimeOf(const Session& session, const std::vector<NamedValue>& inputs);
 // Milliseconds of one run of each, the fastest of some that are taken in turns.
 std::pair<double, double> TimeInTurns(const Session& a, const Session& b, const std::vector<NamedValue>& inputs);
 

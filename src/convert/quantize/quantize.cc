@@ -15,8 +15,8 @@
 namespace ferry::quantize {
 namespace {
 
-constexpr double kManyProducts = 1e9;  // of one run: beyond it trials are few
-constexpr double kFloor = 18;          // dB; below it answers are no longer those of the model, asked or not
+constexpr double kManyProducts = 2.5e9;  // of one run: beyond it there is one trial, and no second session in memory
+constexpr double kFloor = 18;            // dB; below it answers are no longer those of the model, asked or not
 
 size_t FileBytes(const Model& model) {
   Model shell = CopyDeep(model);
@@ -133,9 +133,14 @@ class Job {
       trial.push_back(calibration_[i]);
     if (options_.budget) trial = calibration_;
     judge_ = std::make_unique<Judge>(float_session_, *samples_, trial);
+    proof_judge_ = std::make_unique<Judge>(float_session_, test_ ? *test_ : *samples_, proof_);
+    if (!IsLarge()) return;
+    report().ms_before = TimeOf(*float_session_, samples_->Inputs(0));
+    float_session_.reset();
   }
 
-  bool few_trials() const { return workshop_->work() > 16 * kManyProducts || !judge_; }
+  bool IsLarge() const { return workshop_->work() > kManyProducts; }
+  bool few_trials() const { return IsLarge() || !judge_; }
 
   void MakeHalf() {
     HalfOptions half;
@@ -168,7 +173,7 @@ class Job {
   void MakeCodes() {
     const bool wants_products = options_.form == QuantizeForm::kWeights &&
                                 (options_.weights == WeightMethod::kGptq ||
-                                 (options_.weights == WeightMethod::kBest && workshop_->work() < 16 * kManyProducts));
+                                 (options_.weights == WeightMethod::kBest && workshop_->work() < 6 * kManyProducts));
     if (samples_) workshop_->Calibrate(*samples_, calibration_, wants_products);
     whys_.assign(workshop_->layers().size(), "");
     std::vector<Rung> rungs = FirstRungs(*workshop_);
@@ -251,10 +256,9 @@ class Job {
 
   // What holds on the samples that were used to choose must hold on others too: with a margin that grows.
   void Tighten(std::vector<Rung>& rungs, Trial& best, std::vector<double>& alone) {
-    const Judge proof(float_session_, test_ ? *test_ : *samples_, proof_);
     QuantizeBudget stricter = *options_.budget;
     for (int turn = 0; turn < 3; ++turn) {
-      if (Holds(*options_.budget, proof.Compare(*best.session))) return;
+      if (Holds(*options_.budget, proof_judge_->Compare(*best.session))) return;
       switch (stricter.measure) {
         case QuantizeBudget::Measure::kCosine: stricter.limit = 1 - (1 - stricter.limit) * 0.7; break;
         case QuantizeBudget::Measure::kSnr: stricter.limit += 1.5; break;
@@ -304,15 +308,17 @@ class Job {
     if (!samples_) return;
     Say("proving", 0, 0);
     if (!quantized_ || options_.qoperator) quantized_ = Open(made_.model);
-    const Judge proof(float_session_, test_ ? *test_ : *samples_, proof_);
-    report().proof = proof.Compare(*quantized_);
+    report().proof = proof_judge_->Compare(*quantized_);
     report().worst = report().proof.samples;
     std::sort(report().worst.begin(), report().worst.end(),
               [](const auto& a, const auto& b) { return a.second < b.second; });
     if (report().worst.size() > 3) report().worst.resize(3);
     if (options_.budget) report().holds = Holds(*options_.budget, report().proof);
-    const Samples one(options_.data, *float_session_, 1);
-    std::tie(report().ms_before, report().ms_after) = TimeInTurns(*float_session_, *quantized_, one.Inputs(0));
+    const Samples one(options_.data, *quantized_, 1);
+    if (float_session_)
+      std::tie(report().ms_before, report().ms_after) = TimeInTurns(*float_session_, *quantized_, one.Inputs(0));
+    else
+      report().ms_after = TimeOf(*quantized_, one.Inputs(0));
     if (report().ms_after > report().ms_before * 1.05)
       report().warnings.push_back(Cat("this form runs slower here than float32: ", report().ms_after, " ms against ",
                                       report().ms_before, " ms for one sample"));
@@ -325,7 +331,7 @@ class Job {
   std::unique_ptr<Workshop> workshop_;
   std::shared_ptr<Session> float_session_, quantized_;
   std::unique_ptr<Samples> samples_, test_;
-  std::unique_ptr<Judge> judge_;
+  std::unique_ptr<Judge> judge_, proof_judge_;
   std::vector<size_t> calibration_, proof_;
   std::vector<std::string> whys_;
   RangeMethod ranges_ = RangeMethod::kMse;

@@ -63,7 +63,7 @@ void RequireFinite(const Tensor& tensor, const std::string& name, const std::str
 }  // namespace
 
 Samples::Samples(const std::vector<std::string>& paths, const Session& session, int64_t batch)
-    : session_(session), files_(FindFiles(paths)) {
+    : inputs_(session.inputs()), files_(FindFiles(paths)) {
   for (size_t i = 0; i < files_.size(); ++i) AddFile(i, batch);
   if (!files_.empty()) Require(!places_.empty(), files_[0], ": there are no samples in it");
 }
@@ -72,7 +72,7 @@ void Samples::AddFile(size_t file, int64_t batch) {
   const NamedTensors& arrays = Open(file);
   int64_t rows = -1, fixed = -1;
   bool batched = true;
-  for (const ValueInfo& input : session_.inputs()) {
+  for (const ValueInfo& input : inputs_) {
     const Tensor* array = Find(arrays, input.name);
     if (!array) {
       std::vector<std::string> there;
@@ -127,7 +127,7 @@ std::vector<NamedValue> Samples::Inputs(size_t sample) const {
   const Place& place = places_[sample];
   const NamedTensors& arrays = Open(place.file);
   std::vector<NamedValue> inputs;
-  for (const ValueInfo& input : session_.inputs()) {
+  for (const ValueInfo& input : inputs_) {
     const Tensor& whole = *Find(arrays, input.name);
     Tensor rows = place.count > 0 ? whole.Rows(place.begin, place.count) : whole;
     rows = Decoded(arrays, input.name, rows);

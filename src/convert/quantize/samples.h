@@ -30,7 +30,7 @@ class Samples {
   const NamedTensors& Open(size_t file) const;
   void AddFile(size_t file, int64_t batch);
 
-  const Session& session_;
+  const std::vector<ValueInfo> inputs_;  // of the model
   std::vector<std::string> files_;
   std::vector<Place> places_;
   bool has_labels_ = false;

@@ -13,8 +13,6 @@ namespace {
 // The engine keeps images with channels last under this name (passes/channels_last.cc).
 constexpr std::string_view kLast = "_last";
 
-constexpr double kRowsForEach = 4;
-
 class Pass {
  public:
   Pass(const CalibrationRequest& request, const Samples& samples) : request_(request), samples_(samples) {}
@@ -45,10 +43,11 @@ class Pass {
 
   Calibration Take() {
     for (auto& [name, sums] : made_.products) {
-      // Of fewer rows than a few for each channel it cannot be told how channels go together.
-      const double channels = std::sqrt(static_cast<double>(sums.size()));
-      if (rows_[name] < kRowsForEach * channels) sums.clear();
-      for (double& sum : sums) sum /= rows_[name];
+      // The fewer rows there are for each channel, the less is known of how channels go together.
+      const size_t channels = static_cast<size_t>(std::sqrt(static_cast<double>(sums.size())) + 0.5);
+      const double rows = rows_[name], trust = rows / (rows + static_cast<double>(channels));
+      if (rows < static_cast<double>(channels)) sums.clear();
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] *= (i % (channels + 1) == 0 ? 1.0 : trust) / rows;
     }
     return std::move(made_);
   }

@@ -23,6 +23,7 @@ constexpr int64_t kDeepestSpreading =
     1024;  // products of as many channels are worth their time without being asked for
 
 constexpr double kNoWork = 1e-3;      // part of all products that takes no time worth speaking of
+constexpr double kFewWeights = 5e-3;  // part of all weights that takes no room worth speaking of
 constexpr int64_t kFinestBlock = 32;  // of weights that are decoded before they are used
 
 bool LiesByRows(const Layer& layer) {
@@ -126,6 +127,9 @@ Rung Workshop::FirstRung(const Layer& layer, std::string& why) const {
   }
   if (for_weights) {
     if (layer.kind == LayerKind::kConv) return {Way::kWeights, 8, kFinestBlock};
+    const double all = TotalWeights();
+    if (options_.bits < 8 && static_cast<double>(layer.channels * layer.depth) < kFewWeights * all)
+      return why = "so few weights that four bits would save nothing", Rung{Way::kWeights, 8, options_.block};
     return {Way::kWeights, options_.bits, options_.block};
   }
   const bool may_be_dynamic = layer.kind == LayerKind::kProduct && how.dynamic;
@@ -173,6 +177,12 @@ Rung Workshop::NextRung(const Layer& layer, const Rung& rung) const {
 double Workshop::TotalWork() const {
   double total = 0;
   for (const Layer& layer : layers_) total += layer.work;
+  return total;
+}
+
+double Workshop::TotalWeights() const {
+  double total = 0;
+  for (const Layer& layer : layers_) total += static_cast<double>(layer.channels) * static_cast<double>(layer.depth);
   return total;
 }
 

@@ -59,6 +59,7 @@ class Workshop {
  private:
   LayerScheme CodeLayer(const Layer& layer, const Rung& rung);
   double TotalWork() const;
+  double TotalWeights() const;
   std::vector<float> Importance(const Layer& layer) const;
   std::vector<float> CorrectedBias(const Layer& layer, const CodedMatrix& matrix, std::span<const float> weights) const;
   CodingRequest RequestFor(const Layer& layer, const Rung& rung) const;

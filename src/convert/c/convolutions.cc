@@ -88,10 +88,36 @@ void WriteConv(StepWriter& w) {
   WriteConvLoops(w, conv);
 }
 
+void WriteImageConv(StepWriter& w);
+
+// The input scaled for every channel goes to memory of its own first.
+void WriteScaledConv(StepWriter& w) {
+  const ImageConvPlan plan = PlanImageConv(w.node, w.in[0].shape, w.in[1].shape);
+  const int64_t channels = plan.conv.channels, size = w.in[0].size();
+  if (plan.channels_first || !w.Has(4)) w.Refuse("this form of scaled input is not written as C");
+  const std::string scaled = w.Scratch(DType::kFloat, size);
+  w.For("i", size);
+  w.Line("const float v = ", w.in[0].c, "[i] * ", w.in[4].c, "[i % ", channels, "]",
+         w.Has(5) ? Cat(" + ", w.in[5].c, "[i % ", channels, "]") : "", ";");
+  w.Line(scaled, "[i] = ", ActivationText(w, ActivationBefore(w.node), "v"), ";");
+  w.Close();
+  const size_t begin = w.text.size();
+  const std::vector<Operand> all = w.in;
+  w.in.resize(4);
+  WriteImageConv(w);
+  w.in = all;
+  w.overwrites = 0;
+  std::string conv = w.text.substr(begin);
+  auto is_part = [](char ch) { return std::isalnum(static_cast<unsigned char>(ch)) || ch == '_'; };
+  for (size_t at = conv.find("a0"); at != std::string::npos; at = conv.find("a0", at + 1))
+    if (!is_part(conv[at - 1]) && !is_part(conv[at + 2])) conv.replace(at, 2, scaled);
+  w.text = w.text.substr(0, begin) + conv;
+}
+
 void WriteImageConv(StepWriter& w) {
+  if (w.Has(4) || w.Has(5)) return WriteScaledConv(w);
   if (w.options.fast && WriteFastImageConv(w)) return;
   const ImageConvPlan plan = PlanImageConv(w.node, w.in[0].shape, w.in[1].shape);
-  if (w.Has(4) || w.Has(5)) w.Refuse("a convolution that scales its input first is not written as C");
   ConvLoops conv;
   conv.plan = plan.conv;
   conv.x_shape = w.in[0].shape;

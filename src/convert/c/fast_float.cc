@@ -48,16 +48,30 @@ void WriteActivationPass(StepWriter& w, const Activation& activation, int64_t co
 }  // namespace
 
 void WriteDense(StepWriter& w, const DenseStep& step) {
-  w.Use("dense");
   const Limits limits = LimitsOf(step.activation);
+  constexpr int64_t kFewProducts = 1024;  // panels would cost more than they save
+  const bool only_low = step.activation.kind == ActivationKind::kNone || step.activation.kind == ActivationKind::kRelu;
+  if (step.rows == 1 && step.depth * step.columns <= kFewProducts && only_low && !step.bias.empty() &&
+      step.residual.empty()) {
+    Tensor rows(DType::kFloat, Shape{step.columns, step.depth});
+    for (int64_t n = 0; n < step.columns; ++n)
+      for (int64_t k = 0; k < step.depth; ++k)
+        rows.MutableData<float>()[n * step.depth + k] = step.weights[k * step.depth_stride + n * step.column_stride];
+    w.Use("product");
+    w.multiply_adds += step.depth * step.columns;
+    const std::string table = w.Table(std::move(rows));
+    return w.Line("product(", step.a, ", ", table, ", ", step.bias, ", ", step.depth, ", ", step.columns, ", ", step.y,
+                  ", ", limits.low, ");");
+  }
+  w.Use("dense");
   const bool late = !limits.is_all;  // other activations, and what stands between the sum and the activation
   w.multiply_adds += step.rows * step.depth * step.columns;
   const std::string packed =
       w.Table(PackPanels(step.weights, step.depth, step.columns, step.depth_stride, step.column_stride));
-  w.Line("dense(", step.a, ", ", step.a_stride, ", ", step.rows, ", ", packed, ", ",
-         step.bias.empty() ? "NULL" : step.bias, ", ", step.residual.empty() ? "NULL" : step.residual, ", ", step.depth,
-         ", ", step.columns, ", ", step.y, ", ", step.y_stride, ", ", late ? "(-INFINITY)" : limits.low, ", ",
-         late ? "INFINITY" : limits.high, ");");
+  w.Line("dense(", step.a, ", ", step.a_stride, ", ", step.rows_text.empty() ? Cat(step.rows) : step.rows_text, ", ",
+         packed, ", ", step.bias.empty() ? "NULL" : step.bias, ", ", step.residual.empty() ? "NULL" : step.residual,
+         ", ", step.depth, ", ", step.columns, ", ", step.y, ", ", step.y_stride, ", ",
+         late ? "(-INFINITY)" : limits.low, ", ", late ? "INFINITY" : limits.high, ");");
 }
 
 bool WriteFastImageConv(StepWriter& w) {
@@ -75,13 +89,25 @@ bool WriteFastImageConv(StepWriter& w) {
   if (z.kernel != 1 || z.input != 1 || z.stride != 1 || z.pad_begin != 0) return false;
   if (depthwise) {
     if (!residual.empty() || !limits.is_all) return false;
-    w.Use("depthwise");
+    const bool keeps = v.stride == 1 && u.stride == 1 && v.dilation == 1 && v.input == v.output &&
+                       u.input == u.output && conv.channels % 8 == 0;
+    w.Use(keeps ? "depthwise_in_place" : "depthwise");
     Tensor rows(DType::kFloat, Shape{taps, conv.channels});
     for (int64_t c = 0; c < conv.channels; ++c)
       for (int64_t t = 0; t < taps; ++t) rows.MutableData<float>()[t * conv.channels + c] = weights[c * taps + t];
     const std::string table = w.Table(std::move(rows));
     w.multiply_adds += conv.batch * pixels * conv.channels * taps;
     w.For("n", conv.batch);
+    if (keeps) {
+      w.MayOverwrite(0);
+      const std::string ring = w.Scratch(DType::kFloat, (v.pad_begin + 1) * u.input * 8);
+      w.Line("depthwise_in_place(", w.in[0].c, " + n * ", conv.channels * pixels, ", ", table, ", ",
+             bias.empty() ? "NULL" : bias, ", ", ring, ", ", w.out[0].c, " + n * ", conv.channels * pixels, ", ",
+             conv.channels, ", ", v.input, ", ", u.input, ", ", v.kernel, ", ", u.kernel, ", ", u.dilation, ", ",
+             v.pad_begin, ", ", u.pad_begin, ", ", limits.low, ", ", limits.high, ");");
+      w.Close();
+      return true;
+    }
     w.Line("depthwise(", w.in[0].c, " + n * ", conv.channels * conv.counts.input, ", ", table, ", ",
            bias.empty() ? "NULL" : bias, ", ", w.out[0].c, " + n * ", conv.channels * pixels, ", ", conv.channels, ", ",
            v.input, ", ", u.input, ", ", v.output, ", ", u.output, ", ", v.kernel, ", ", u.kernel, ", ", v.stride, ", ",
@@ -101,7 +127,27 @@ bool WriteFastImageConv(StepWriter& w) {
   step.a_stride = step.depth;
   step.y_stride = conv.features;
   const bool pointwise = conv.is_pointwise() && !plan.channels_first;
-  if (pointwise) {
+  const int64_t rows_in_all = conv.batch * pixels;
+  if (pointwise && step.depth == step.columns && residual.empty() && step.depth <= 1024 && rows_in_all > 1) {
+    // Some rows at a time are taken aside, so that the result may lie where the input lies.
+    w.MayOverwrite(0);
+    const std::string aside = w.Scratch(DType::kFloat, 2 * step.depth);
+    w.Line("#ifdef VECTORS");
+    w.Line("enum { tile = 4 };");
+    w.Line("float rows[tile * ", step.depth, "];");
+    w.Line("(void)", aside, ";");
+    w.Line("#else");
+    w.Line("enum { tile = 2 };");
+    w.Line("float *const rows = ", aside, ";");
+    w.Line("#endif");
+    w.Open("for (int r = 0; r < ", rows_in_all, "; r += tile)");
+    w.Line("const int count = ", rows_in_all, " - r < tile ? ", rows_in_all, " - r : tile;");
+    w.Line("memcpy(rows, ", w.in[0].c, " + r * ", step.depth, ", (size_t)count * ", step.depth * 4, ");");
+    step.a = "rows", step.y = Cat(w.out[0].c, " + r * ", step.columns), step.rows = rows_in_all;
+    step.rows_text = "count";
+    WriteDense(w, step);
+    w.Close();
+  } else if (pointwise) {
     step.a = w.in[0].c, step.y = w.out[0].c, step.rows = conv.batch * pixels, step.residual = residual;
     WriteDense(w, step);
   } else {
@@ -120,14 +166,8 @@ bool WriteFastImageConv(StepWriter& w) {
            v.dilation, ", ", u.dilation, ", o * ", v.stride, " - ", v.pad_begin, ", (p + q) * ", u.stride, " - ",
            u.pad_begin, ");");
     step.a = patch, step.y = Cat(w.out[0].c, " + at"), step.residual = residual.empty() ? "" : Cat(residual, " + at");
-    const std::string before = w.text;
-    step.rows = 1;
+    step.rows = conv.batch * pixels, step.rows_text = "count";
     WriteDense(w, step);
-    const std::string call = w.text.substr(before.size());
-    const std::string head = Cat("dense(", patch, ", ", step.depth, ", 1, ");
-    w.text = before + std::string(call).replace(call.find(head), head.size(),
-                                                Cat("dense(", patch, ", ", step.depth, ", count, "));
-    w.multiply_adds += step.depth * step.columns * (conv.batch * pixels - 1);
     w.Close(3);
   }
   if (!limits.is_all) WriteActivationPass(w, activation, w.out[0].size());
@@ -183,6 +223,38 @@ static void dense(const float *a, int a_stride, int rows, const float *w, const 
     if (bias)
       for (int j = 0; j < width; j++) b[j] = bias[n + j];
 #ifdef VECTORS
+    if (n + 16 <= columns && rows >= 4) {
+      const float *w2 = w + depth * 8;
+      vec8 b0 = {0}, b1 = {0};
+      if (bias) memcpy(&b0, bias + n, 32), memcpy(&b1, bias + n + 8, 32);
+      for (; r + 4 <= rows; r += 4) {
+        const float *p = a + r * a_stride;
+        vec8 s0 = b0, s1 = b0, s2 = b0, s3 = b0, t0 = b1, t1 = b1, t2 = b1, t3 = b1;
+        for (int k = 0; k < depth; k++) {
+          const vec8 u = *(const vec8 *)(const void *)(w + k * 8), v = *(const vec8 *)(const void *)(w2 + k * 8);
+          const float p0 = p[k], p1 = p[k + a_stride], p2 = p[k + 2 * a_stride], p3 = p[k + 3 * a_stride];
+          s0 += p0 * u, t0 += p0 * v;
+          s1 += p1 * u, t1 += p1 * v;
+          s2 += p2 * u, t2 += p2 * v;
+          s3 += p3 * u, t3 += p3 * v;
+        }
+        {
+          const vec8 s[8] = {s0, t0, s1, t1, s2, t2, s3, t3};
+          for (int i = 0; i < 8; i++) {
+            const int at = (r + i / 2) * y_stride + n + i % 2 * 8;
+            vec8 v = s[i];
+            if (residual) v += *(const vec8 *)(const void *)(residual + at);
+            for (int j = 0; j < 8; j++) y[at + j] = v[j] < low ? low : v[j] > high ? high : v[j];
+          }
+        }
+      }
+      if (r == rows) {
+        n += 8;
+        w += depth * 16;
+        continue;
+      }
+      r = rows / 4 * 4;
+    }
     for (; r + 4 <= rows; r += 4) {
       const float *p = a + r * a_stride;
       vec8 s[4];
@@ -227,6 +299,73 @@ static void dense(const float *a, int a_stride, int rows, const float *w, const 
     }
     w += depth * 8;
   }
+}
+)",
+       {"madd"}},
+      {"product",
+       R"(static void product(const float *a, const float *w, const float *bias, int depth, int columns, float *y, float low) {
+  for (; columns > 0; columns--) {
+    const float *p = a;
+    float s = *bias++;
+    for (int k = depth; k > 0; k--) s = MADD(*p++, *w++, s);
+    *y++ = s < low ? low : s;
+  }
+}
+)",
+       {"madd"}},
+      {"depthwise_in_place",
+       R"(/* eight channels at a time; rows that are about to be overwritten are kept in a ring */
+static void depthwise_in_place(const float *x, const float *w, const float *bias, float *ring, float *y, int channels, int height,
+                               int width, int kh, int kw, int dw, int top, int left, float low, float high) {
+  for (int c = 0; c < channels; c += 8)
+    for (int o = 0; o < height; o++) {
+      float *kept = ring + o % (top + 1) * width * 8;
+      for (int p = 0; p < width; p++) memcpy(kept + p * 8, x + (o * width + p) * channels + c, 32);
+      for (int p = 0; p < width; p++) {
+        float *to = y + (o * width + p) * channels + c;
+#ifdef VECTORS
+        vec8 s = {0};
+        if (bias) memcpy(&s, bias + c, 32);
+#else
+        float s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0;
+        if (bias) s0 = bias[c], s1 = bias[c + 1], s2 = bias[c + 2], s3 = bias[c + 3], s4 = bias[c + 4], s5 = bias[c + 5], s6 = bias[c + 6], s7 = bias[c + 7];
+#endif
+        for (int i = 0; i < kh; i++) {
+          const int u = o - top + i, stride = u <= o ? 8 : channels;
+          const float *row = u <= o ? ring + (u + top + 1) % (top + 1) * width * 8 : x + u * width * channels + c;
+          if (u < 0 || u >= height) continue;
+          for (int j = 0; j < kw; j++) {
+            const int v = p - left + j * dw;
+            const float *f = row + v * stride, *g = w + (i * kw + j) * channels + c;
+            if (v < 0 || v >= width) continue;
+#ifdef VECTORS
+            s += *(const vec8 *)(const void *)f * *(const vec8 *)(const void *)g;
+#else
+            s0 = MADD(f[0], g[0], s0);
+            s1 = MADD(f[1], g[1], s1);
+            s2 = MADD(f[2], g[2], s2);
+            s3 = MADD(f[3], g[3], s3);
+            s4 = MADD(f[4], g[4], s4);
+            s5 = MADD(f[5], g[5], s5);
+            s6 = MADD(f[6], g[6], s6);
+            s7 = MADD(f[7], g[7], s7);
+#endif
+          }
+        }
+#ifdef VECTORS
+        for (int k = 0; k < 8; k++) to[k] = s[k] < low ? low : s[k] > high ? high : s[k];
+#else
+        to[0] = s0 < low ? low : s0 > high ? high : s0;
+        to[1] = s1 < low ? low : s1 > high ? high : s1;
+        to[2] = s2 < low ? low : s2 > high ? high : s2;
+        to[3] = s3 < low ? low : s3 > high ? high : s3;
+        to[4] = s4 < low ? low : s4 > high ? high : s4;
+        to[5] = s5 < low ? low : s5 > high ? high : s5;
+        to[6] = s6 < low ? low : s6 > high ? high : s6;
+        to[7] = s7 < low ? low : s7 > high ? high : s7;
+#endif
+      }
+    }
 }
 )",
        {"madd"}},

@@ -15,6 +15,7 @@ struct DenseStep {
   int64_t depth, columns, depth_stride, column_stride;
   int64_t rows = 0, a_stride = 0, y_stride = 0;
   std::string a, y, bias = {}, residual = {};
+  std::string rows_text = {};  // where the number of rows of a call is known only while running
   Activation activation = {};
 };
 void WriteDense(StepWriter& w, const DenseStep& step);

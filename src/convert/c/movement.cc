@@ -4,6 +4,7 @@
 
 #include "convert/c/kernels.h"
 #include "ops/evaluate.h"
+#include "ops/operator.h"
 
 namespace ferry::c {
 namespace {
@@ -16,8 +17,16 @@ std::vector<int64_t> SourceOf(StepWriter& w, size_t output, std::vector<size_t> 
   for (size_t i = 0; i < w.in.size(); ++i) {
     if (!w.Has(i)) continue;
     if (std::find(data.begin(), data.end(), i) != data.end()) {
-      Tensor numbers(DType::kInt64, w.in[i].shape);
-      for (int64_t e = 0; e < numbers.size(); ++e) numbers.MutableData<int64_t>()[e] = next++;
+      // The house's own operators are of floats.
+      const bool is_own = w.node.domain == kInternalDomain;
+      Tensor numbers(is_own ? DType::kFloat : DType::kInt64, w.in[i].shape);
+      if (is_own && numbers.size() > (1 << 24)) w.Refuse("it moves too many elements");
+      for (int64_t e = 0; e < numbers.size(); ++e, ++next) {
+        if (is_own)
+          numbers.MutableData<float>()[e] = static_cast<float>(next);
+        else
+          numbers.MutableData<int64_t>()[e] = next;
+      }
       values[i] = ferry::Value(std::move(numbers));
     } else {
       Tensor constant = w.Constant(i);
@@ -30,7 +39,10 @@ std::vector<int64_t> SourceOf(StepWriter& w, size_t output, std::vector<size_t> 
   std::vector<ferry::Value> made = EvaluateNode(w.node, inputs, RunServices());
   const Tensor& result = made[output].tensor();
   std::vector<int64_t> source(static_cast<size_t>(result.size()));
-  for (size_t e = 0; e < source.size(); ++e) source[e] = result.Data<int64_t>()[e] - 1;
+  for (size_t e = 0; e < source.size(); ++e)
+    source[e] =
+        (result.dtype() == DType::kFloat ? static_cast<int64_t>(result.Data<float>()[e]) : result.Data<int64_t>()[e]) -
+        1;
   return source;
 }
 

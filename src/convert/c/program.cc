@@ -91,11 +91,13 @@ std::string Program::Pointer(int id, bool is_written) const {
   const std::string cast = Cat(is_written ? "(" : "(const ", type, " *)");
   switch (root.place) {
     case Value::Place::kArena:
-      return Cat(cast, is_written ? "(void *)" : "(const void *)", "(m", root.offset ? Cat(" + ", root.offset) : "",
-                 ")");
-    case Value::Place::kConstant: return Cat(same ? "" : Cat(cast, "(const void *)"), "W", root.number);
-    case Value::Place::kInput: return Cat(same ? "" : Cat(cast, "(const void *)"), "IN", root.number);
-    case Value::Place::kOutput: return Cat(same ? "" : Cat(cast, "(void *)"), "OUT", root.number);
+      return Cat("(", cast, is_written ? "(void *)" : "(const void *)", "(m",
+                 root.offset ? Cat(" + ", root.offset) : "", "))");
+    case Value::Place::kConstant:
+      return same ? Cat("W", root.number) : Cat("(", cast, "(const void *)W", root.number, ")");
+    case Value::Place::kInput:
+      return same ? Cat("IN", root.number) : Cat("(", cast, "(const void *)IN", root.number, ")");
+    case Value::Place::kOutput: return same ? Cat("OUT", root.number) : Cat("(", cast, "(void *)OUT", root.number, ")");
   }
   return {};
 }

@@ -80,7 +80,7 @@ bool WriteFastConv(StepWriter& w, const QuantizedStep& step) {
   const int64_t taps = conv.counts.taps, pixels = conv.counts.output, depth = conv.depth();
   const bool depthwise =
       conv.group_channels == 1 && conv.group_features == 1 && conv.groups > 1 && !plan.channels_first;
-  if ((conv.groups > 1 && !depthwise) || (depthwise && taps > 49)) return false;
+  if ((conv.groups > 1 && !depthwise) || (depthwise && taps > 25)) return false;
   const Tensor rows = PackedAsRows(*w.in[1].constant, conv.features, conv.group_channels, taps);
   Columns columns;
   if (!MakeColumns(w, step, rows, conv.features, depth, columns)) return false;

@@ -101,15 +101,35 @@ constexpr std::string_view kWindow =
     R"(/* the bytes of one window as a row: taps, then channels; padding is the zero point */
 static void window_q(const uint8_t *x, uint8_t *to, int channels, int channel_stride, int pixel_stride, int height, int width, int kh,
                      int kw, int dh, int dw, int top, int left, int zero, int rest) {
-  for (int i = 0; i < kh; i++) {
-    const int u = top + i * dh;
-    for (int j = 0; j < kw; j++, to += channels) {
-      const int v = left + j * dw;
-      const uint8_t *from = x + (u * width + v) * pixel_stride;
-      if (u < 0 || u >= height || v < 0 || v >= width) memset(to, zero, (size_t)channels);
-      else if (channel_stride == 1) memcpy(to, from, (size_t)channels);
-      else
-        for (int c = 0; c < channels; c++) to[c] = from[c * channel_stride];
+  if (channel_stride != 1 && top >= 0 && left >= 0 && top + (kh - 1) * dh < height && left + (kw - 1) * dw < width) {
+    for (int c = 0; c < channels; c++) {
+      const uint8_t *row = x + c * channel_stride + top * width + left;
+      uint8_t *at = to + c;
+      for (int i = 0; i < kh; i++, row += dh * width) {
+        const uint8_t *from = row;
+        for (int j = 0; j < kw; j++, from += dw, at += channels) *at = *from;
+      }
+    }
+    to += kh * kw * channels;
+  } else if (channel_stride != 1) {
+    for (int c = 0; c < channels; c++) {
+      uint8_t *at = to + c;
+      for (int i = 0; i < kh; i++) {
+        const int u = top + i * dh;
+        const uint8_t *const row = x + c * channel_stride + u * width;
+        const int there = u >= 0 && u < height;
+        for (int j = 0, v = left; j < kw; j++, v += dw, at += channels) *at = there && v >= 0 && v < width ? row[v] : (uint8_t)zero;
+      }
+    }
+    to += kh * kw * channels;
+  } else {
+    for (int i = 0; i < kh; i++) {
+      const int u = top + i * dh;
+      for (int j = 0; j < kw; j++, to += channels) {
+        const int v = left + j * dw;
+        if (u < 0 || u >= height || v < 0 || v >= width) memset(to, zero, (size_t)channels);
+        else memcpy(to, x + (u * width + v) * pixel_stride, (size_t)channels);
+      }
     }
   }
   for (int k = 0; k < rest; k++) to[k] = 0;
@@ -125,6 +145,27 @@ static void dense_NAME(const uint8_t *x, int x_stride, int rows, const int8_t *w
   /* four rows side by side, widened: {a0 a2} {b0 b2} {c0 c2} {d0 d2}, then {a1 a3} ... */
   uint32_t *const pairs = (uint32_t *)(void *)wide;
   const uint32_t least = TWICE(low), most = TWICE(high);
+  if (rows == 1) {
+    uint32_t *to = pairs;
+    for (int k = 0; k < depth; k += 4, to += 2) {
+      const uint32_t v = word(x + k);
+      to[0] = EXTxtb16(v);
+      to[1] = EXTxtb16_high(v);
+    }
+    for (int n = 0; n < columns; n++) {
+      const uint32_t *a = pairs;
+      const int8_t *const end = w + depth;
+      int32_t s = start[n];
+      do {
+        const uint32_t v = word(w);
+        s = smlad(a[0], sxtb16(v), s);
+        s = smlad(a[1], sxtb16_high(v), s);
+        w += 4, a += 2;
+      } while (w != end);
+      y[n] = small_level(s, factor[n], low, high, base);
+    }
+    return;
+  }
   for (int r = 0; r < rows; r += 4, x += 4 * x_stride, y += 4 * columns) {
     const int there = rows - r < 4 ? rows - r : 4;
     const int8_t *q = w;
@@ -219,16 +260,24 @@ constexpr std::string_view kDepthwise =
                          int channels, int height, int width, int oh, int ow, int kh, int kw, int sh, int sw, int dh, int dw, int top,
                          int left, int x_zero, int low, int high, int zero) {
   const int32_t base = 0x4b400000 - zero;
-  const uint8_t *tap[49];
+  const uint8_t *tap[25];
+  int offset[25];
+  for (int i = 0; i < kh; i++)
+    for (int j = 0; j < kw; j++) offset[i * kw + j] = (i * dh * width + j * dw) * channels;
 #if defined(SMLAD)
   const uint32_t least = TWICE(low), most = TWICE(high);
 #endif
   memset(pad, x_zero, (size_t)channels);
   for (int o = 0; o < oh; o++)
     for (int p = 0; p < ow; p++, y += channels) {
+      const int u0 = o * sh - top, v0 = p * sw - left;
       int taps = 0, c = 0;
-      for (int i = 0; i < kh; i++)
-        for (int j = 0; j < kw; j++) {
+      if (u0 >= 0 && v0 >= 0 && u0 + (kh - 1) * dh < height && v0 + (kw - 1) * dw < width) {
+        const uint8_t *const first = x + (u0 * width + v0) * channels;
+        for (; taps < kh * kw; taps++) tap[taps] = first + offset[taps];
+      } else
+        for (int i = 0; i < kh; i++)
+          for (int j = 0; j < kw; j++) {
           const int u = o * sh - top + i * dh, v = p * sw - left + j * dw;
           tap[taps++] = u < 0 || u >= height || v < 0 || v >= width ? pad : x + (u * width + v) * channels;
         }

@@ -1,6 +1,6 @@
 // networks.mjs PACKAGE NETWORKS [--threads N]: whole networks through the package's interface in Node, against what PyTorch
 // recorded. NETWORKS/NAME has torch.onnx or model.pt2 (which is exported here) and io_N.npz.
-import {existsSync, readFileSync, readdirSync} from 'node:fs';
+import {existsSync, readFileSync, readdirSync, statSync} from 'node:fs';
 import {join, resolve} from 'node:path';
 import {pathToFileURL} from 'node:url';
 import {readNpz} from '../../web/js/npz.mjs';
@@ -26,11 +26,12 @@ let passed = 0;
 const failed = [];
 for (const name of readdirSync(networks).sort()) {
   const folder = join(networks, name);
-  const recordings = existsSync(folder) ? readdirSync(folder).filter((file) => /^io_\d+\.npz$/.test(file)) : [];
+  const recordings = statSync(folder).isDirectory() ? readdirSync(folder).filter((file) => /^io_\d+\.npz$/.test(file)) : [];
   if (!recordings.length) continue;
   try {
-    const exported = await ferry.exportModel(join(folder, 'model.pt2'));
-    const models = [['exported', exported.bytes]];
+    const models = [];
+    for (const file of ['model.pt2', 'model.pt'])
+      if (models.length === 0 && existsSync(join(folder, file))) models.push([`${file}, exported`, (await ferry.exportModel(join(folder, file))).bytes]);
     if (existsSync(join(folder, 'torch.onnx'))) models.push(['torch.onnx', new Uint8Array(readFileSync(join(folder, 'torch.onnx')))]);
     for (const [what, bytes] of models) {
       const session = await ferry.InferenceSession.create(bytes);

@@ -139,7 +139,7 @@ class Engine {
     if (source.blob) return this.putStream(path, source.blob.stream(), source.blob.size, report);
     let response;
     try {
-      response = await fetch(source.url);
+      response = await (source.coming || fetch(source.url));
     } catch (error) {
       throw new FerryError(`${source.url} cannot be fetched: ${error.message}`, 'not_found');
     }
@@ -503,6 +503,10 @@ function serve(port) {
         setup();
         port.postMessage({id, result});
         return;
+      }
+      if (call === 'put' && given.source.url) {
+        given.source.coming = fetch(given.source.url);
+        given.source.coming.catch(() => {});
       }
       await started;
       if (call === 'put') given.report = (loaded, total) => port.postMessage({id, progress: {loaded, total}});

@@ -128,12 +128,13 @@ function forget(host) {
   if (current && current.host === host) current = undefined;
 }
 
-async function startHost() {
+// What is done before the first await is done at once: the worker is there when this returns.
+async function startHost(mine) {
   const threads = threadsWanted();
   const inPage = typeof window !== 'undefined' && typeof document !== 'undefined';
   const useWorker = !isNode && typeof Worker !== 'undefined' && (env.wasm.proxy ?? inPage);
   const host = useWorker ? new WorkerHost() : new LocalHost();
-  current.host = host;
+  mine.host = host;
   const ready = host.start({threads, wasm: wasmPlace(threads)});
   const limit = env.wasm.initTimeout;
   await (limit > 0 ? Promise.race([ready, new Promise((_, reject) =>
@@ -143,12 +144,24 @@ async function startHost() {
 
 // The one engine of this page; made by whoever asks first, and again after it has stopped.
 export async function theHost() {
-  if (!current) {
-    const mine = current = {};
-    mine.ready = startHost();
-    mine.ready.catch(() => { if (current === mine) current = undefined; });
-  }
+  begin();
   return current.ready;
+}
+// The same before it is ready: calls wait in the worker, where what they fetch comes meanwhile. Where there is no worker,
+// it is ready.
+export async function hostSoon() {
+  begin();
+  const {ready, host} = current;
+  return host instanceof WorkerHost ? host : ready;
+}
+function begin() {
+  if (current) return;
+  const mine = current = {};
+  mine.ready = startHost(mine);
+  mine.ready.catch((error) => {
+    if (current === mine) current = undefined;
+    if (mine.host instanceof WorkerHost) mine.host.end(error.message);
+  });
 }
 
 let nextFolder = 1;

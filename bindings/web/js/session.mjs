@@ -1,6 +1,6 @@
 // InferenceSession as onnxruntime-common has it.
 import {Tensor, arrayFor} from './tensor.mjs';
-import {FerryError, newFolder, putFile, theHost} from './host.mjs';
+import {FerryError, hostSoon, newFolder, putFile} from './host.mjs';
 import {ModelFile} from './model_file.mjs';
 
 const known = new Set(['wasm', 'cpu', 'ferry']);
@@ -70,16 +70,18 @@ export class InferenceSession {
     }
     if (typeof options !== 'object') throw new TypeError("'options' must be an object.");
     checkProviders(options.executionProviders);
-    const host = await theHost();
+    const host = await hostSoon();
     const folder = newFolder();
     const path = model instanceof ModelFile ? model.pathOn(host) : `${folder}/model.onnx`;
     const paths = [];
+    const external = async () => paths.push(...await putExternal(host, path.replace(/\/[^/]*$/, ''), options.externalData, options.onProgress));
     try {
       if (!(model instanceof ModelFile)) {
-        await putFile(host, path, model, options.onProgress);
         paths.push(path);
+        await Promise.all([putFile(host, path, model, options.onProgress), external()]);
+      } else {
+        await external();
       }
-      paths.push(...await putExternal(host, path.replace(/\/[^/]*$/, ''), options.externalData, options.onProgress));
       const opened = await host.call('open', {path, options: {
         optimize: options.graphOptimizationLevel !== 'disabled', exact: options.exact, maxBytes: options.maxBytes,
         timeLimit: options.timeLimit, dimensions: options.freeDimensionOverrides,
@@ -102,7 +104,11 @@ export class InferenceSession {
     const given = [];
     for (const [name, tensor] of Object.entries(feeds)) {
       if (!this.inputNames.includes(name) && !this.optionalNames.includes(name)) throw new Error(`invalid input '${name}'`);
-      given.push([name, flat(tensor, name)]);
+      const sent = flat(tensor, name);
+      // One number for a scalar: onnxruntime takes it, and programs rely on that.
+      const facts = this.inputMetadata.find((input) => input.name === name);
+      if (facts?.shape?.length === 0 && sent.dims.length === 1 && sent.dims[0] === 1) sent.dims = [];
+      given.push([name, sent]);
     }
     if (this.#id === undefined) throw new FerryError('the session was released', 'invalid_argument');
     const {made, profile} = await this.#host.call('run', {id: this.#id, feeds: given, outputs: names, profile: this.#profiling});

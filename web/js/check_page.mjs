@@ -41,11 +41,12 @@ export class CheckPage {
       const fixed = byId('fixed');
       if (!report.fixed) return fixed.replaceChildren(el('p', {}, 'Nothing could be mended.'));
       app.fixed = report.fixed;
-      const fixes = report.fixes || report.fixed_findings || report.findings.filter((finding) => finding.fixed || finding.proof);
+      const mendings = report.mendings || [];
       fixed.replaceChildren(el('h3', {}, 'Mended'),
-        ...fixes.map((each) => el('div', {class: 'finding note'}, el('p', {}, each.message || each.text || each.lint || String(each)),
-          each.proof ? el('p', {class: 'good'}, `Proof: ${typeof each.proof === 'string' ? each.proof : JSON.stringify(each.proof)}`) : null)),
-        report.proof ? el('p', {class: 'good'}, `Proof: ${typeof report.proof === 'string' ? report.proof : JSON.stringify(report.proof)}`) : '',
+        ...mendings.map((each) => el('div', {class: 'finding note'}, el('strong', {}, each.lint), el('ul', {}, (each.changes || []).map((change) => el('li', {}, change))),
+          ...(each.refusals || []).map((why) => el('p', {class: 'warn'}, String(why.message || why))),
+          el('p', {class: 'quiet'}, 'Proof:'),
+          el('ul', {}, (each.proof || []).map((proof) => el('li', {class: proof.holds ? 'good' : 'bad'}, `${proof.what}${proof.max_abs !== undefined && proof.max_abs !== null ? ` (largest difference ${proof.max_abs})` : ''}`))))),
         el('div', {class: 'row'}, el('button', {class: 'main', id: 'save-fixed', onclick: () => save(name, report.fixed)}, `Save ${name}`),
           el('button', {id: 'open-fixed', onclick: () => app.open(report.fixed, name)}, 'Go on with the mended model')));
     });

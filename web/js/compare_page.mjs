@@ -42,17 +42,19 @@ export class ComparePage {
 
   show(answer) {
     const {app} = this;
-    const layers = answer.layers || answer.values || [];
-    const first = answer.first_divergence || answer.first_outside || layers.find((layer) => layer.within === false);
-    const firstName = first && (first.name || first.actual || first.value || first);
+    const {first, layers = []} = answer.trace || {};
     const row = (each) => [each.name, each.type || '', each.within ? el('span', {class: 'good'}, 'within') : el('span', {class: 'bad'}, 'outside'),
       number(each.max_abs ?? 0), number(each.max_rel ?? 0)];
-    const heads = ['value', 'type', '', 'largest difference', 'relative'];
-    if (typeof firstName === 'string') app.see.mark([firstName], 'the first layer that differs');
+    const link = (layer) => el('button', {class: 'link', onclick: () => { app.choose('see'); app.see.goToName(layer.value) || app.see.goToName(layer.node); }}, layer.node || layer.value);
+    if (first) app.see.mark([first.value, first.node].filter(Boolean), `the first layer that differs, by ${number(first.error)}`);
+    else app.see.mark([], '');
+    const refused = (answer.samples || []).map((sample) => sample.only_one || sample.refused).find(Boolean);
     byId('compare-result').replaceChildren(
       el('p', {class: answer.within ? 'good' : 'bad'}, answer.within ? `Within the tolerance; the largest difference is ${number(answer.max_abs ?? 0)}.` : 'The outputs differ.'),
-      table(heads, (answer.outputs || []).map(row), [3, 4]),
-      typeof firstName === 'string' ? el('p', {}, 'The first that differs: ', el('button', {class: 'link', id: 'show-first', onclick: () => { app.choose('see'); app.see.goToName(firstName); }}, firstName)) : '',
-      layers.length ? el('h3', {}, 'Layer by layer') : '', layers.length ? table(heads, layers.slice(0, 500).map(row), [3, 4]) : '');
+      !answer.within && refused ? el('p', {}, refused) : '',
+      answer.outputs?.length ? table(['output', 'type', '', 'largest difference', 'relative'], answer.outputs.map(row), [3, 4]) : '',
+      first ? el('p', {id: 'first-wrong'}, 'The first layer that differs: ', link(first), ` (${first.op}), by ${number(first.error)}. ${(first.differences || []).join('; ')}`) : '',
+      layers.length ? el('h3', {}, 'Layer by layer') : '',
+      layers.length ? table(['layer', 'operator', 'difference', 'of its inputs'], layers.slice(0, 500).map((layer) => [link(layer), layer.op, number(layer.error), number(layer.input_error)]), [2, 3]) : '');
   }
 }

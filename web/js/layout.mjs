@@ -2,7 +2,7 @@
 // values that skip rows on a lane beside what they pass, one lane for all readers of a value. Time grows with the number
 // of nodes and edges (and the logarithm of the rows), so that ten thousand nodes take well below a second.
 
-export const sizes = {height: 44, rowGap: 34, columnGap: 26, lane: 9, letter: 7.2, least: 84, most: 260};
+export const sizes = {height: 44, rowGap: 34, columnGap: 26, lane: 9, letter: 8.4, least: 84, most: 260};
 
 // items: [{label, detail}] in an order where makers come before readers; edges: [{from, to, name}] of item numbers.
 export function layout(items, edges) {
@@ -23,7 +23,7 @@ export function layout(items, edges) {
   for (let r = 0; r < rows.length; ++r) rows[r] ||= [];
 
   const width = Float64Array.from(items, (item) =>
-    Math.min(sizes.most, Math.max(sizes.least, sizes.letter * Math.max(item.label.length, (item.detail || '').length * 0.86) + 22)));
+    Math.min(sizes.most, Math.max(sizes.least, sizes.letter * Math.max(item.label.length, (item.detail || '').length * 0.74) + 22)));
   const x = new Float64Array(n);
   place(rows, before, x, width, false);
   place([...rows].reverse(), after, x, width, true);

@@ -1,0 +1,115 @@
+// browser.mjs PACKAGE CASES MODULES [MUTANTS]: the package in headless Chromium: a tenth of the operator cases in the worker,
+// with and without threads; tensors of another class; memory over many rounds; files that are no models.
+import {existsSync, readFileSync, readdirSync, statSync} from 'node:fs';
+import http from 'node:http';
+import {createRequire} from 'node:module';
+import {extname, join, resolve} from 'node:path';
+
+const [packageFolder, cases, modules] = process.argv.slice(2);
+const puppeteer = createRequire(join(resolve(modules), 'x.js'))('puppeteer-core');
+const chromium = (process.env.PATH || '').split(':').map((folder) => join(folder, 'chromium')).find(existsSync);
+const types = {'.mjs': 'text/javascript', '.html': 'text/html', '.wasm': 'application/wasm'};
+// The policy of a page that lets nothing in but its own files.
+const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src blob:; connect-src 'self'";
+function serve(isolated) {
+  const server = http.createServer((request, response) => {
+    const [, root, ...rest] = decodeURIComponent(new URL(request.url, 'http://x').pathname).split('/');
+    const file = {package: packageFolder, cases}[root] ? join({package: packageFolder, cases}[root], ...rest) : '';
+    const head = {'Content-Security-Policy': policy, ...(isolated ? {'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp', 'Cross-Origin-Resource-Policy': 'same-origin'} : {})};
+    if (root === 'page.html') return response.writeHead(200, {...head, 'Content-Type': 'text/html'}).end('<!doctype html><title>test</title>');
+    if (!file || !existsSync(file) || !statSync(file).isFile()) return response.writeHead(404, head).end();
+    response.writeHead(200, {...head, 'Content-Type': types[extname(file)] || 'application/octet-stream'}).end(readFileSync(file));
+  });
+  return new Promise((done) => server.listen(0, '127.0.0.1', () => done(server)));
+}
+let failures = 0;
+const check = (what, holds, more = '') => {
+  if (!holds) ++failures;
+  console.log(`${holds ? 'ok  ' : 'FAIL'} ${what} ${more}`);
+};
+function filesOf(folder, at, list = []) {
+  for (const name of readdirSync(folder))
+    statSync(join(folder, name)).isDirectory() ? filesOf(join(folder, name), `${at}/${name}`, list) : list.push(`${at}/${name}`);
+  return list;
+}
+
+const browser = await puppeteer.launch({executablePath: chromium, headless: true, protocolTimeout: 300000, args: ['--no-sandbox', '--disable-background-networking']});
+const names = readdirSync(cases).filter((name) => statSync(join(cases, name)).isDirectory() && !/decode_(jpeg|jpeg2k|png|tiff|webp)/.test(name)).filter((_, i) => i % 10 === 3);
+for (const [isolated, threads] of [[true, 2], [false, 1]]) {
+  const server = await serve(isolated), page = await browser.newPage(), errors = [];
+  page.on('pageerror', (error) => errors.push(String(error)));
+  await page.goto(`http://127.0.0.1:${server.address().port}/page.html`);
+  await page.evaluate(async (count) => {
+    globalThis.ferry = await import('/package/index.mjs');
+    ferry.env.wasm.numThreads = count;
+  }, threads);
+  const jobs = names.map((name) => [name, filesOf(join(cases, name), `/cases/${name}`)]);
+  const failed = await page.evaluate(async (list) => {
+    const bad = [], read = async (path) => new Uint8Array(await (await fetch(path)).arrayBuffer());
+    const tolerances = await read('/cases/tolerances.json');
+    for (const [name, paths] of list) {
+      const files = {'/tolerances.json': tolerances};
+      await Promise.all(paths.map(async (path) => { files[path] = await read(path); }));
+      const answer = await ferry.command(['test', `/cases/${name}`, '--tolerances', '/tolerances.json'], {files});
+      if (answer.status !== 0) bad.push(`${name} ${answer.output.slice(0, 100)}`);
+    }
+    return bad;
+  }, jobs);
+  check(`${isolated ? 'isolated' : 'not isolated'}: ${names.length} operator cases`, failed.length === 0, failed.slice(0, 5).join('; '));
+
+  const sessions = await page.evaluate(async () => {
+    const model = '/cases/test_relu/model.onnx', seen = {};
+    const session = await ferry.InferenceSession.create(model);
+    seen.threads = session.threads;
+    const [{name, shape}] = session.inputMetadata, size = shape.reduce((a, b) => a * b, 1);
+    // A tensor of somebody else's class.
+    const foreign = {type: 'float32', dims: shape, data: new Float32Array(size).fill(-1), location: 'cpu'};
+    seen.relu = (await session.run({[name]: foreign}))[session.outputNames[0]].data.every((value) => value === 0);
+    seen.missing = await session.run({}).catch((error) => error.message);
+    seen.shape = await session.run({[name]: new ferry.Tensor(new Float32Array(1), [1])}).catch((error) => error.message);
+    await session.release();
+    seen.released = await session.run({[name]: foreign}).catch((error) => error.message);
+    const bytes = new Uint8Array(await (await fetch(model)).arrayBuffer());
+    const round = async (count) => {
+      for (let i = 0; i < count; ++i) {
+        const each = await ferry.InferenceSession.create(i % 2 ? bytes : new Blob([bytes]));
+        await each.run({[name]: foreign});
+        await each.release();
+      }
+      return (await ferry.memory()).bytes;
+    };
+    seen.before = await round(50);
+    seen.after = await round(1000);
+    // Mutants: every one an answer or an error, and the worker goes on.
+    let refused = 0, ran = 0, dead = 0, state = 7;
+    const random = () => (state = Math.imul(state, 1664525) + 1013904223 >>> 0);
+    for (let i = 0; i < 1500; ++i) {
+      const bad = i % 3 ? bytes.slice() : bytes.slice(0, random() % bytes.length);
+      for (let k = random() % 4; k >= 0 && bad.length; --k) bad[random() % bad.length] = random();
+      try {
+        const each = await ferry.InferenceSession.create(bad, {maxBytes: 1 << 26, timeLimit: 5});
+        await each.run({[each.inputNames[0]]: foreign}).catch(() => {});
+        await each.release();
+        ++ran;
+      } catch (error) {
+        ++refused;
+        if (error.code === 'dead') ++dead;
+      }
+    }
+    Object.assign(seen, {refused, ran, dead});
+    const again = await ferry.InferenceSession.create(model);
+    seen.again = (await again.run({[name]: foreign}))[again.outputNames[0]].data.length === size;
+    seen.nowhere = await ferry.InferenceSession.create('/nowhere.onnx').catch((error) => error.message);
+    return seen;
+  });
+  check('threads as asked for', sessions.threads === threads, String(sessions.threads));
+  check('a tensor of another class is taken', sessions.relu);
+  check('what is wrong is said', /missing in 'feeds'/.test(sessions.missing) && /dimension|must be/.test(sessions.shape) && /released/.test(sessions.released) && /404/.test(sessions.nowhere), JSON.stringify(sessions.shape));
+  check('1,000 rounds take no more memory', sessions.after === sessions.before, `${sessions.before} and ${sessions.after} bytes`);
+  check('mutants never stop the worker', sessions.dead === 0 && sessions.again, `${sessions.refused} refused, ${sessions.ran} ran`);
+  check('no errors in the page', errors.length === 0, errors.join(' | ').slice(0, 300));
+  await page.close();
+  server.close();
+}
+await browser.close();
+process.exit(failures ? 1 : 0);

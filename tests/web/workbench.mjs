@@ -1,0 +1,174 @@
+// workbench.mjs FERRY PAGE NETWORKS MODULES [SCREENSHOTS]: walks through the workbench in headless Chromium: see, doctor with
+// fix, run, compare, profile, at three widths, with axe-core, from 'ferry view' and from the disk. Nothing may be asked for
+// from elsewhere.
+import {spawn} from 'node:child_process';
+import {existsSync, mkdirSync, readFileSync} from 'node:fs';
+import {createRequire} from 'node:module';
+import {join, resolve} from 'node:path';
+import {pathToFileURL} from 'node:url';
+
+const [ferry, pageFolder, networks, modules, shots] = process.argv.slice(2);
+const need = createRequire(join(resolve(modules), 'x.js'));
+const puppeteer = need('puppeteer-core');
+const chromium = (process.env.PATH || '').split(':').map((folder) => join(folder, 'chromium')).find(existsSync);
+const model = join(networks, process.env.FERRY_WORKBENCH_MODEL || 'conv_bn_dropout/torch_legacy14.onnx');
+let failures = 0;
+const check = (what, holds, more = '') => {
+  if (!holds) ++failures;
+  console.log(`${holds ? 'ok  ' : 'FAIL'} ${what} ${more}`);
+};
+
+// 'ferry view' prints its address and serves until it is stopped.
+function view(file) {
+  const child = spawn(ferry, ['view', file, '--page', pageFolder]);
+  return new Promise((done, fail) => {
+    child.stdout.on('data', (text) => done({child, url: String(text).trim()}));
+    child.stderr.on('data', (text) => fail(new Error(String(text))));
+  });
+}
+
+const browser = await puppeteer.launch({executablePath: chromium, headless: true, protocolTimeout: 240000, args: ['--no-sandbox', '--disable-background-networking']});
+async function newPage(width, height) {
+  const page = await browser.newPage(), outside = [], errors = [];
+  await page.setViewport({width, height});
+  await page.setRequestInterception(true);
+  page.on('request', (request) => {
+    if (/^(http:\/\/127\.0\.0\.1|data:|blob:|file:)/.test(request.url())) return request.continue();
+    outside.push(request.url());
+    request.abort();
+  });
+  page.on('pageerror', (error) => errors.push(String(error)));
+  page.on('console', (message) => { if (message.type() === 'error') errors.push(message.text()); });
+  return {page, outside, errors};
+}
+const ready = (page) => page.waitForFunction('globalThis.workbench && workbench.ready', {timeout: 60000});
+const shot = async (page, name) => { if (shots) { mkdirSync(shots, {recursive: true}); await page.screenshot({path: join(shots, `${name}.png`)}); } };
+async function accessible(page, what) {
+  await page.evaluate(readFileSync(need.resolve('axe-core/axe.min.js'), 'utf8'));
+  const found = await page.evaluate(async () => (await axe.run()).violations.filter(({impact}) => impact === 'serious' || impact === 'critical')
+    .map(({id, nodes}) => `${id}: ${nodes.slice(0, 3).map(({html}) => html.slice(0, 90)).join(' | ')}`));
+  check(`${what}: accessible`, found.length === 0, found.join('; '));
+}
+// Nothing is wider than the window, and no two controls of the header lie on each other.
+async function wellLaidOut(page, what) {
+  const faults = await page.evaluate(() => {
+    const found = [];
+    if (document.documentElement.scrollWidth > innerWidth) found.push(`the page is ${document.documentElement.scrollWidth} wide in ${innerWidth}`);
+    const boxes = [...document.querySelectorAll('header button, header h1, .toolbar > *')].filter((each) => each.offsetParent).map((each) => [each, each.getBoundingClientRect()]);
+    for (const [a, x] of boxes) for (const [b, y] of boxes)
+      if (a !== b && !a.contains(b) && !b.contains(a) && x.left < y.right - 1 && y.left < x.right - 1 && x.top < y.bottom - 1 && y.top < x.bottom - 1) found.push(`${a.id || a.textContent} on ${b.id || b.textContent}`);
+    return found;
+  });
+  check(`${what}: nothing overlaps or is cut off`, faults.length === 0, faults.slice(0, 3).join('; '));
+}
+
+const {child, url} = await view(model);
+try {
+  for (const [width, height] of [[1280, 800], [820, 1000], [390, 780]]) {
+    const {page, outside, errors} = await newPage(width, height);
+    await page.goto(url);
+    await ready(page);
+    const at = `${width}`;
+    check(`${at}: the model is drawn`, await page.evaluate('workbench.see.view.seen > 0 && workbench.graph.nodes.length > 0'));
+    await wellLaidOut(page, `${at} see`);
+    await shot(page, `see_${width}`);
+    await page.type('#search', 'conv');
+    check(`${at}: a search finds and chooses`, await page.evaluate('workbench.see.view.chosen >= 0') && /of/.test(await page.$eval('#found', (each) => each.textContent)));
+    await page.focus('#graph');
+    const before = await page.evaluate('workbench.see.view.chosen');
+    await page.keyboard.press('ArrowDown');
+    check(`${at}: arrows follow edges`, await page.evaluate('workbench.see.view.chosen') !== before);
+    await accessible(page, `${at} see`);
+
+    await page.click('#tab-check');
+    await page.waitForSelector('#fix', {timeout: 60000});
+    await wellLaidOut(page, `${at} check`);
+    await accessible(page, `${at} check`);
+    check(`${at}: the doctor finds something to mend`, await page.$eval('#fix', (each) => !each.disabled));
+    await page.click('#fix');
+    await page.waitForSelector('#save-fixed', {timeout: 60000});
+    check(`${at}: a mended file is there`, await page.evaluate('workbench.fixed.length > 100'));
+    await shot(page, `check_${width}`);
+
+    await page.click('#tab-run');
+    await page.waitForSelector('#run', {timeout: 60000});
+    await page.click('#run');
+    await page.waitForFunction('workbench.results', {timeout: 60000});
+    check(`${at}: a run gives numbers`, await page.evaluate('Object.values(workbench.results)[0].data.length > 0'));
+    await wellLaidOut(page, `${at} run`);
+    await accessible(page, `${at} run`);
+    await shot(page, `run_${width}`);
+
+    await page.click('#tab-compare');
+    const input = await page.$('#compare-file');
+    await input.uploadFile(model);
+    await page.click('#compare-run');
+    await page.waitForSelector('#compare-result table', {timeout: 60000});
+    check(`${at}: a model is within itself`, /Within/.test(await page.$eval('#compare-result', (each) => each.textContent)));
+    await input.uploadFile(join(networks, 'conv_bn_dropout/torch_train_mode.onnx'));
+    await page.click('#compare-run');
+    await page.waitForFunction(() => /differ/.test(document.querySelector('#compare-result').textContent), {timeout: 60000});
+    check(`${at}: another model differs, and where is marked`, await page.evaluate('workbench.see.marks.size > 0'));
+    await accessible(page, `${at} compare`);
+    await shot(page, `compare_${width}`);
+
+    await page.click('#tab-profile');
+    await page.click('#profile-run');
+    await page.waitForSelector('#save-trace', {timeout: 60000});
+    check(`${at}: times are on the graph`, await page.evaluate('workbench.see.times.size > 0'));
+    await accessible(page, `${at} profile`);
+    await wellLaidOut(page, `${at} profile`);
+    await shot(page, `profile_${width}`);
+    check(`${at}: nothing is asked for from elsewhere`, outside.length === 0, outside.join(' '));
+    check(`${at}: no errors`, errors.length === 0, errors.slice(0, 3).join(' | '));
+    await page.close();
+  }
+  // Dark.
+  const {page} = await newPage(1280, 800);
+  await page.emulateMediaFeatures([{name: 'prefers-color-scheme', value: 'dark'}]);
+  await page.goto(url);
+  await ready(page);
+  await accessible(page, 'dark');
+  await shot(page, 'see_dark');
+
+  // A file that is no model, and many nodes.
+  await page.evaluate(() => workbench.open(new File([new Uint8Array([1, 2, 3])], 'bad.onnx'), 'bad.onnx').catch(() => {}));
+  check('a bad file is told of', /bad.onnx|readable/.test(await page.$eval('#status', (each) => each.textContent)));
+  const time = await page.evaluate(() => {
+    const nodes = 10000, items = Array.from({length: nodes}, (_, i) => ({label: `Op${i % 17}`, detail: '1 × 64 × 56 × 56', colour: `Op${i % 17}`}));
+    const edges = [];
+    for (let i = 1; i < nodes; ++i) {
+      edges.push({from: i - 1, to: i});
+      if (i % 5 === 0 && i > 12) edges.push({from: i - 12, to: i});
+      if (i % 50 === 0 && i > 900) edges.push({from: i - 900, to: i});
+    }
+    const begin = performance.now();
+    workbench.see.view.show(items, edges);
+    workbench.see.view.paint();
+    return performance.now() - begin;
+  });
+  check('10,000 nodes within a second', time < 1000, `${time.toFixed(0)} ms`);
+  await page.close();
+} finally {
+  child.kill('SIGINT');
+}
+
+// From the disk, without any server.
+{
+  const {page, errors} = await newPage(1280, 800);
+  await page.goto(pathToFileURL(resolve(pageFolder, 'index.html')).href);
+  await ready(page);
+  const bytes = [...readFileSync(model)];
+  await page.evaluate((given) => workbench.open(new File([new Uint8Array(given)], 'disk.onnx'), 'disk.onnx'), bytes);
+  check('from the disk: drawn', await page.evaluate('workbench.graph.nodes.length > 0'));
+  await page.click('#tab-run');
+  await page.waitForSelector('#run', {timeout: 60000});
+  await page.click('#run');
+  await page.waitForFunction('workbench.results', {timeout: 60000});
+  check('from the disk: run', true);
+  check('from the disk: no errors', errors.length === 0, errors.slice(0, 3).join(' | '));
+  await page.close();
+}
+await browser.close();
+console.log(failures ? `${failures} failed` : 'all good');
+process.exit(failures ? 1 : 0);

@@ -193,7 +193,7 @@ class Inference(unittest.TestCase):
         with socket.create_connection(("127.0.0.1", server.http_port)) as raw:
             raw.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
             data = b""
-            while data.count(b'{"live":true}') < 3:
+            while data.count(b'{"live": true}') < 3:
                 data += raw.recv(4096)
 
     def test_chunks_and_continue(self):

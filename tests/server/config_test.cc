@@ -1,0 +1,151 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/model_config.h"
+#include "server/options.h"
+#include "server/proto_json.h"
+#include "server/proto_text.h"
+#include "server/refusal.h"
+
+namespace ferry::server {
+namespace {
+
+using testing::HasSubstr;
+
+const ProtoMessage& Config() { return ProtoSchema::OfServer().Message("inference.ModelConfig"); }
+
+Json Parse(std::string_view text) { return ParseProtoText(text, Config(), "config.pbtxt"); }
+
+std::string ErrorOf(std::string_view text) {
+  try {
+    Parse(text);
+  } catch (const Refusal& refusal) {
+    return refusal.message();
+  }
+  return "";
+}
+
+TEST(ProtoText, TakesTheFormsThatAreMet) {
+  const Json json = Parse(
+      "# a comment\nname: \"a\" 'b'  \"\\x41\\n\"\nmax_batch_size: 0x10;\n"
+      "input [ { name: \"x\", dims: [ -1, 3 ] }, { name: 'y' dims: 2 dims: 4 } ]\n"
+      "output < name: \"z\" data_type: TYPE_FP16 >\n"
+      "parameters: { key: \"k\" value: { string_value: \"v\" } }\n"
+      "dynamic_batching { priority_queue_policy { key: 2 value { timeout_action: DELAY } } }\n");
+  EXPECT_EQ(json.At("name").AsString(), "abA\n");
+  EXPECT_EQ(json.At("max_batch_size").AsInt(), 16);
+  EXPECT_EQ(json.At("input").AsArray()[1].At("dims").AsArray()[1].AsInt(), 4);
+  EXPECT_EQ(json.At("input").AsArray()[0].At("dims").AsArray()[0].AsInt(), -1);
+  EXPECT_EQ(json.At("output").AsArray()[0].At("data_type").AsString(), "TYPE_FP16");
+  EXPECT_EQ(json.At("parameters").At("k").At("string_value").AsString(), "v");
+  EXPECT_EQ(json.At("dynamic_batching").At("priority_queue_policy").At("2").At("timeout_action").AsString(), "DELAY");
+}
+
+TEST(ProtoText, SaysWhatIsWrongAndWhere) {
+  EXPECT_EQ(ErrorOf("name: \"a\"\nmax_batch: 3"), "config.pbtxt:2: ModelConfig has no field 'max_batch'");
+  EXPECT_THAT(ErrorOf("max_batch_size: x"), HasSubstr("must be an integer in range"));
+  EXPECT_THAT(ErrorOf("max_batch_size: 3000000000"), HasSubstr("must be an integer in range"));
+  EXPECT_THAT(ErrorOf("max_batch_size: 1 max_batch_size: 2"), HasSubstr("given twice"));
+  EXPECT_THAT(ErrorOf("input {"), HasSubstr("'}' is missing"));
+  EXPECT_THAT(ErrorOf("name: \"a"), HasSubstr("does not end"));
+  EXPECT_THAT(ErrorOf("name 3"), HasSubstr("':' is missing"));
+  EXPECT_THAT(ErrorOf("input { data_type: TYPE_FP33 }"), HasSubstr("none of DataType's values"));
+  EXPECT_THAT(ErrorOf("dynamic_batching {} sequence_batching {}"), HasSubstr("exclude each other"));
+  std::string deep;
+  for (int i = 0; i < 200; ++i) deep += "optimization { cuda { graph_spec { ";
+  EXPECT_NE(ErrorOf(deep), "");
+}
+
+TEST(ProtoJson, MessagesComeBackAsTheyWere) {
+  const Json json = Parse(
+      "name: \"m\" max_batch_size: 8 input { name: \"x\" data_type: TYPE_INT64 dims: [ -1, 3 ] optional: true }\n"
+      "metric_tags { key: \"a\" value: \"b\" } version_policy { specific { versions: [ 1, 7 ] } }\n"
+      "dynamic_batching { priority_queue_policy { key: 2 value { max_queue_size: 5 } } }");
+  const std::string bytes = EncodeMessage(json, Config());
+  EXPECT_EQ(EncodeMessage(DecodeMessage(bytes, Config()), Config()), bytes);
+  const Json back = DecodeMessage(bytes, Config());
+  EXPECT_EQ(back.At("input").AsArray()[0].At("dims").AsArray()[0].AsInt(), -1);
+  EXPECT_EQ(back.At("metric_tags").At("a").AsString(), "b");
+  EXPECT_EQ(back.At("version_policy").At("specific").At("versions").AsArray().size(), 2u);
+}
+
+TEST(ProtoJson, DamagedMessagesAreRefused) {
+  for (size_t length = 1; length < 20; ++length) try {
+      DecodeMessage(std::string(length, '\xff'), Config());
+      FAIL() << length;
+    } catch (const Refusal& refusal) {
+      EXPECT_EQ(refusal.code(), Code::kInvalidArgument);
+    }
+}
+
+ValueInfo Info(const char* name, DType type, SymbolicShape shape) {
+  ValueInfo info;
+  info.name = name;
+  info.type = Type::Tensor(type, std::move(shape));
+  return info;
+}
+
+ModelConfig Complete(std::string_view text, std::vector<ValueInfo> inputs, std::vector<ValueInfo> outputs) {
+  return CompleteConfig(ReadConfigText(text, "config.pbtxt"), "m", inputs, {}, outputs, {});
+}
+
+const Dim kBatch = Dim::Named("batch");
+
+TEST(ModelConfig, BatchIsFoundWhereEveryTensorHasIt) {
+  const ModelConfig found =
+      Complete("", {Info("x", DType::kFloat, {kBatch, 10})}, {Info("y", DType::kFloat, {kBatch, 3})});
+  EXPECT_TRUE(found.is_batch_assumed);
+  EXPECT_TRUE(found.dynamic_batching);
+  EXPECT_EQ(found.inputs[0].dims, std::vector<int64_t>{10});
+  const ModelConfig fixed = Complete("", {Info("x", DType::kFloat, {1, 10})}, {Info("y", DType::kFloat, {kBatch, 3})});
+  EXPECT_EQ(fixed.max_batch_size, 0);
+  EXPECT_THAT(fixed.no_batching_reason, HasSubstr("fixed to 1"));
+  const ModelConfig two =
+      Complete("", {Info("x", DType::kFloat, {kBatch}), Info("z", DType::kFloat, {Dim::Named("other")})},
+               {Info("y", DType::kFloat, {kBatch})});
+  EXPECT_EQ(two.max_batch_size, 0);
+  EXPECT_THAT(two.no_batching_reason, HasSubstr("disagree"));
+}
+
+TEST(ModelConfig, IsHeldAgainstTheModel) {
+  const std::vector<ValueInfo> x = {Info("x", DType::kFloat, {kBatch, 10})},
+                               y = {Info("y", DType::kFloat, {kBatch, 3})};
+  EXPECT_EQ(Complete("max_batch_size: 4 input { name: \"x\" data_type: TYPE_FP32 dims: 10 }", x, y).max_batch_size, 4);
+  EXPECT_THROW(Complete("max_batch_size: 4 input { name: \"x\" data_type: TYPE_FP32 dims: [ 10, 2 ] }", x, y), Refusal);
+  EXPECT_THROW(Complete("max_batch_size: 4 input { name: \"q\" data_type: TYPE_FP32 dims: 10 }", x, y), Refusal);
+  EXPECT_THROW(Complete("input { name: \"x\" data_type: TYPE_FP16 dims: [ -1, 10 ] }", x, y), Refusal);
+  EXPECT_THROW(Complete("name: \"other\"", x, y), Refusal);
+  EXPECT_THROW(Complete("max_batch_size: 4 dynamic_batching { preferred_batch_size: 5 }", x, y), Refusal);
+  EXPECT_THROW(Complete("backend: \"python\"", x, y), Refusal);
+  EXPECT_EQ(Complete("{\"max_batch_size\": 2}", x, y).max_batch_size, 2);
+}
+
+TEST(Options, TakeTritonsNames) {
+  const ServerOptions options = ParseOptions({"--model-repository", "/tmp", "--http-port=1", "--strict-readiness",
+                                              "false", "--model-control-mode=poll", "--backend-config",
+                                              "onnxruntime,x=1", "--http-max-input-size=100", "--log-verbose=1"});
+  EXPECT_EQ(options.repository.folders[0], "/tmp");
+  EXPECT_EQ(options.http.port, 1);
+  EXPECT_FALSE(options.repository.strict_readiness);
+  EXPECT_EQ(options.repository.mode, ControlMode::kPoll);
+  EXPECT_EQ(options.service.most_body, 100u);
+}
+
+TEST(Options, RefuseOthersByName) {
+  for (const auto& [words, text] : std::initializer_list<std::pair<std::vector<std::string>, const char*>>{
+           {{"--model-repositry", "x"}, "did you mean --model-repository"},
+           {{"--http-port", "70000"}, "--http-port must be an integer"},
+           {{"--allow-http=maybe"}, "--allow-http must be true or false"},
+           {{"--http-port"}, "--http-port needs a value"},
+           {{}, "--model-repository, or a model, must be specified"},
+           {{"none.onnx"}, "there is no model"}})
+    try {
+      ParseOptions(words);
+      FAIL() << text;
+    } catch (const std::exception& error) {
+      EXPECT_THAT(error.what(), HasSubstr(text));
+    }
+}
+
+}  // namespace
+}  // namespace ferry::server

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::string_view kHttp2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr auto kLinger = std::chrono::seconds(2);
+constexpr auto kDrainIdle = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -72,7 +73,10 @@ void Connection::ReadAll() {
     }
     at_end_ = true;
     // A client that sent all it has may still wait for the answer.
-    if (got < 0 || lingering_ || !protocol_ || protocol_->IsIdle()) Close();
+    if (got < 0 || lingering_ || !protocol_)
+      Close();
+    else if (!protocol_->Answers())
+      CloseWhenWritten();
   }
   reading_ = false;
 }
@@ -174,17 +178,13 @@ void Connection::Close() {
 
 void Connection::Resume() {
   if (closed_) return;
-  if (at_end_ && backlog() == 0 && protocol_ && protocol_->IsIdle()) return Close();
+  if (at_end_ && protocol_ && !protocol_->Answers()) return CloseWhenWritten();
   if (readable_ && !reading_) ReadAll();
 }
 
 void Connection::Drain() {
   drained_ = true;
-  if (closed_) return;
-  if (protocol_)
-    protocol_->Drain();
-  else if (first_bytes_.empty())
-    Close();
+  if (!closed_ && protocol_) protocol_->Drain();
 }
 
 void Connection::OnTick(std::chrono::steady_clock::time_point now) {
@@ -196,10 +196,11 @@ void Connection::OnTick(std::chrono::steady_clock::time_point now) {
   if (in_header_ && now - header_begun_ > limits_.header_time) return Close();
   const bool idle = (!protocol_ || protocol_->IsIdle()) && backlog() == 0;
   if (!protocol_ && now - last_progress_ > limits_.header_time) return Close();
+  // A client that is busy learns of the end by its next answer; one that is not would not miss the connection.
+  if (drained_ && idle && now - last_progress_ > kDrainIdle) return CloseWhenWritten();
   if (idle && !in_header_ && now - last_progress_ > limits_.idle_time) return Close();
   if (backlog() > 0 && now - last_progress_ > limits_.body_time) return Close();
-  if (!idle && protocol_->WantsBytes() && backlog() == 0 && now - last_progress_ > limits_.body_time && at_end_)
-    Close();
+  if (!idle && protocol_->IsReadingBody() && now - last_progress_ > limits_.body_time) Close();
 }
 
 }  // namespace ferry::server

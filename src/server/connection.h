@@ -33,8 +33,11 @@ class Protocol {
   virtual void OnData(std::string_view bytes) = 0;
   virtual void OnWritable() {}
   virtual void OnClosed() {}
-  virtual void Drain() = 0;             // no further requests; those under way are answered
-  virtual bool IsIdle() const = 0;      // nothing is under way
+  // Called twice: the end is near; no further requests. Those under way are answered.
+  virtual void Drain() = 0;
+  virtual bool IsIdle() const = 0;   // nothing is under way
+  virtual bool Answers() const = 0;  // a request is complete, and its answer is still to come
+  virtual bool IsReadingBody() const { return false; }
   virtual bool InHeader() const = 0;    // a request has begun, and its headers are not complete
   virtual bool WantsBytes() const = 0;  // false: the client has to wait
 };

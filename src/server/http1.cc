@@ -23,11 +23,10 @@ class Http1 : public Protocol {
 
   void OnWritable() override { AfterAnswer(); }
   void OnClosed() override { closed_ = true; }
-  void Drain() override {
-    draining_ = true;
-    if (IsIdle()) connection_.CloseWhenWritten();
-  }
+  void Drain() override { draining_ = true; }
   bool IsIdle() const override { return !waits_ && parser_.is_fresh() && pending_.empty(); }
+  bool Answers() const override { return waits_; }
+  bool IsReadingBody() const override { return !waits_ && parser_.has_header(); }
   bool InHeader() const override { return !waits_ && !parser_.is_fresh() && !parser_.has_header(); }
   bool WantsBytes() const override {
     return !(waits_ && pending_.size() > 64 * 1024) && connection_.backlog() < (size_t{4} << 20);

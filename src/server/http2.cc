@@ -99,12 +99,19 @@ class Http2 : public Protocol {
   }
   void Drain() override {
     if (draining_) return;
-    draining_ = true;
-    nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session_),
-                          NGHTTP2_NO_ERROR, nullptr, 0);
+    if (!noticed_) {
+      noticed_ = true;
+      nghttp2_submit_shutdown_notice(session_);
+    } else {
+      draining_ = true;
+      nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session_),
+                            NGHTTP2_NO_ERROR, nullptr, 0);
+    }
     Flush();
   }
   bool IsIdle() const override { return streams_.empty(); }
+  // The end of its bytes is the end of the connection.
+  bool Answers() const override { return false; }
   bool InHeader() const override { return false; }
   bool WantsBytes() const override { return connection_.backlog() < 4 * kBacklog; }
 
@@ -420,7 +427,7 @@ class Http2 : public Protocol {
   nghttp2_session* session_ = nullptr;
   std::map<int32_t, Stream> streams_;
   std::vector<int32_t> early_;
-  bool receiving_ = false, flushing_ = false, failed_ = false, closed_ = false, draining_ = false;
+  bool receiving_ = false, flushing_ = false, failed_ = false, closed_ = false, draining_ = false, noticed_ = false;
 };
 
 void StreamSink::Send(std::string message) {

@@ -100,9 +100,10 @@ void Listener::AcceptAll() {
     EventLoop& loop = *doors_.loops[doors_.next_loop++ % doors_.loops.size()];
     loop.Do([this, &loop, made, peer = PeerText(address), &doors = doors_, door = door_, tls = tls_] {
       const uint64_t number = EventLoop::NextNumber();
-      loop.Add(made, number,
-               std::make_unique<Connection>(loop, made, number, door, peer, tls ? tls->Accept(made) : nullptr,
-                                            doors.handler, doors.limits, doors.connections));
+      auto connection = std::make_unique<Connection>(loop, made, number, door, peer, tls ? tls->Accept(made) : nullptr,
+                                                     doors.handler, doors.limits, doors.connections);
+      if (doors.draining) connection->Drain();
+      loop.Add(made, number, std::move(connection));
     });
   }
 }

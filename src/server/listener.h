@@ -18,6 +18,7 @@ struct Doors {
   std::vector<std::unique_ptr<EventLoop>>& loops;
   std::atomic<int> connections{0};
   std::atomic<uint64_t> next_loop{0};
+  std::atomic<bool> draining{false};
 };
 
 class Listener : public Watched {

@@ -12,6 +12,9 @@
 namespace ferry::server {
 namespace {
 
+// Between HTTP/2's notice and the last stream that is taken.
+constexpr std::chrono::milliseconds kNotice{200};
+
 // Every connection is a descriptor.
 void RaiseDescriptorLimit() {
   rlimit limit{};
@@ -117,21 +120,28 @@ class Server {
       const int number = sigtimedwait(&signals, nullptr, &span);
       return number == SIGTERM || number == SIGINT;  // a second one: at once
     };
-    if (options_.drain_delay_seconds > 0 && wait(std::chrono::seconds(options_.drain_delay_seconds))) return;
+    doors_->draining = true;
+    DrainConnections();
+    const auto delay = std::max<std::chrono::milliseconds>(std::chrono::seconds(options_.drain_delay_seconds), kNotice);
+    if (wait(delay)) return;
     loops_[0]->Do([this] {
       for (Listener* listener : listeners_) listener->Close();
-      for (auto& loop : loops_) {
-        EventLoop* each = loop.get();
-        each->Do([each] {
-          each->ForEach([](Watched& watched) {
-            if (auto* connection = dynamic_cast<Connection*>(&watched)) connection->Drain();
-          });
-        });
-      }
     });
+    DrainConnections();
     const auto until = Clock::now() + std::chrono::seconds(options_.exit_timeout_seconds);
     while (Clock::now() < until && (doors_->connections > 0 || service_->in_flight() > 0))
       if (wait(std::chrono::milliseconds(20))) return;
+  }
+
+  void DrainConnections() {
+    for (auto& loop : loops_) {
+      EventLoop* each = loop.get();
+      each->Do([each] {
+        each->ForEach([](Watched& watched) {
+          if (auto* connection = dynamic_cast<Connection*>(&watched)) connection->Drain();
+        });
+      });
+    }
   }
 
   void Stop() {

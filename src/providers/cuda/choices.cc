@@ -98,13 +98,15 @@ Choices& Choices::Of(const Device& device) {
   return *choices;
 }
 
+int Choices::Known(const std::string& key) {
+  std::lock_guard lock(mutex_);
+  auto known = known_.find(key);
+  return known == known_.end() ? -1 : known->second;
+}
+
 int Choices::Fastest(const Device& device, const std::string& key, int count, FunctionRef<void(int)> run) {
   if (count <= 1) return 0;
-  {
-    std::lock_guard lock(mutex_);
-    auto known = known_.find(key);
-    if (known != known_.end() && known->second < count) return known->second;
-  }
+  if (const int known = Known(key); known >= 0 && known < count) return known;
   if (device.recording()) return 0;
   int fastest = 0;
   float best = std::numeric_limits<float>::infinity();

@@ -21,6 +21,8 @@ class Choices {
   // The number of the fastest of `count` ways to do what `key` describes. `run` asks the device for one of them and may
   // throw where that way cannot be had. While work is recorded nothing can be timed: then it is the first.
   int Fastest(const Device& device, const std::string& key, int count, FunctionRef<void(int)> run);
+  // What an earlier call, or an earlier process, came to; -1: nothing.
+  int Known(const std::string& key);
 
  private:
   explicit Choices(std::string path);

@@ -178,13 +178,13 @@ class OldPlan {
 // What one shape came to: a graph with everything in it, one without the activation, or the older functions.
 class Plan {
  public:
-  Plan(const ConvolutionShape& shape, DnnHandle handle) : shape_(shape), what_(KeyOf(shape)) {
-    if (ConvolutionGraph::CanApply(shape.after) && TryGraph(handle)) return;
+  Plan(const Device& device, const ConvolutionShape& shape, DnnHandle handle) : shape_(shape), what_(KeyOf(shape)) {
+    if (ConvolutionGraph::CanApply(shape.after) && TryGraph(device, handle)) return;
     const bool old_can = (IsRelu(shape_) && shape_.has_bias) || shape_.after.kind == ActivationKind::kNone;
     if (!old_can) {
       shape_.after = {};
       applies_activation_ = false;
-      if (TryGraph(handle)) return;
+      if (TryGraph(device, handle)) return;
     }
     if (shape_.has_sum && !shape_.has_bias)
       Fail(ErrorCode::kUnsupported, "cuDNN adds a sum only beside a bias, for a convolution ", what_);
@@ -200,9 +200,24 @@ class Plan {
   }
 
  private:
-  bool TryGraph(DnnHandle handle) {
+  bool TryGraph(const Device& device, DnnHandle handle) {
     try {
-      graph_ = std::make_unique<ConvolutionGraph>(shape_, handle, what_);
+      auto graph = std::make_unique<ConvolutionGraph>(shape_, handle, what_);
+      const int known = Choices::Of(device).Known(Cat("convolution ", what_));
+      for (int i = -1; i < graph->ways(); ++i)
+        if (const int way = i < 0 ? known : i; way >= 0 && way < graph->ways() && IsReady(*graph, handle, way)) {
+          graph_ = std::move(graph);
+          return true;
+        }
+      return false;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  static bool IsReady(ConvolutionGraph& graph, DnnHandle handle, int way) {
+    try {
+      graph.Prepare(handle, way);
       return true;
     } catch (const Error&) {
       return false;
@@ -217,10 +232,12 @@ class Plan {
                    device.memory());
     ConvolutionOperands timed = operands;
     timed.y = scratch.address();
-    const int way = Choices::Of(device).Fastest(device, Cat("convolution ", what_), graph_->ways(),
-                                                [&](int i) { graph_->Run(device, handle, i, timed); });
-    if (!device.recording()) way_ = way;
-    return way;
+    const int way = Choices::Of(device).Fastest(device, Cat("convolution ", what_), graph_->ways(), [&](int i) {
+      graph_->Prepare(handle, i);
+      graph_->Run(device, handle, i, timed);
+    });
+    graph_->Prepare(handle, way);
+    return way_ = way;
   }
 
   ConvolutionShape shape_;
@@ -239,7 +256,7 @@ Plan& FindPlan(const Device& device, const ConvolutionShape& shape, DnnHandle ha
   std::lock_guard lock(mutex);
   const std::string key = Cat(device.facts().ordinal, ": ", KeyOf(shape));
   auto known = plans->find(key);
-  if (known == plans->end()) known = plans->emplace(key, std::make_unique<Plan>(shape, handle)).first;
+  if (known == plans->end()) known = plans->emplace(key, std::make_unique<Plan>(device, shape, handle)).first;
   return *known->second;
 }
 

@@ -10,7 +10,7 @@ namespace ferry::cuda {
 namespace {
 
 constexpr size_t kMostWorkspace = size_t{512} << 20;
-constexpr size_t kMostPlans = 6;  // engines made at run time take long to compile
+constexpr size_t kMostPlans = 4;  // engines made at run time take long to compile
 enum TensorId : int64_t { kX = 1, kW, kBias, kSum, kY, kFirstInside };
 
 void Check(int status, const char* function) {
@@ -45,8 +45,8 @@ ConvolutionGraph::ConvolutionGraph(const ConvolutionShape& shape, DnnHandle hand
     : shape_(shape) {
   try {
     Describe(handle);
-    MakePlans(handle, dnn::kHeuristicA, kMostPlans);
-    if (plans_.empty()) MakePlans(handle, dnn::kHeuristicFallback, kMostPlans);
+    FindWays(dnn::kHeuristicA);
+    if (plans_.empty()) FindWays(dnn::kHeuristicFallback);
   } catch (Error& error) {
     throw error.At(what);
   }
@@ -169,7 +169,7 @@ bool ConvolutionGraph::IsWelcome(DnnDescriptor config) const {
   return !exact || std::find(begin, end, dnn::kNoteTensorCore) == end;
 }
 
-void ConvolutionGraph::MakePlans(DnnHandle handle, int mode, size_t most) {
+void ConvolutionGraph::FindWays(int mode) {
   const CudnnApi& api = Cudnn().api;
   DnnObject heuristic(dnn::kHeuristic);
   heuristic.SetObject(dnn::kHeuristicGraph, graph_[0]);
@@ -184,23 +184,28 @@ void ConvolutionGraph::MakePlans(DnnHandle handle, int mode, size_t most) {
                          places.data()),
         "cudnnBackendGetAttribute");
   count = std::clamp<int64_t>(count, 0, kMostConfigs);
-  for (int64_t i = 0; i < count && plans_.size() < most; ++i) {
-    if (!IsWelcome(places[static_cast<size_t>(i)])) continue;
-    DnnObject plan(dnn::kExecutionPlan);
-    DnnDescriptor config = places[static_cast<size_t>(i)];
-    int64_t bytes = 0, found = 0;
-    const bool ready =
-        api.SetAttribute(plan.get(), dnn::kPlanHandle, dnn::kHandleValue, 1, &handle) == kSuccess &&
-        api.SetAttribute(plan.get(), dnn::kPlanConfig, dnn::kDescriptorValue, 1, &config) == kSuccess &&
-        api.Finalize(plan.get()) == kSuccess &&
-        api.GetAttribute(plan.get(), dnn::kPlanWorkspace, dnn::kInt64Value, 1, &found, &bytes) == kSuccess;
-    if (!ready || bytes < 0 || static_cast<size_t>(bytes) > kMostWorkspace) continue;
-    plans_.push_back({std::move(plan), static_cast<size_t>(bytes)});
-  }
+  for (size_t i = 0; i < static_cast<size_t>(count) && plans_.size() < kMostPlans; ++i)
+    if (IsWelcome(places[i])) plans_.push_back({std::move(configs[i]), {}, 0});
+}
+
+void ConvolutionGraph::Prepare(DnnHandle handle, int way) {
+  Way& chosen = plans_[static_cast<size_t>(way)];
+  if (!chosen.plan.empty()) return;
+  DnnObject plan(dnn::kExecutionPlan);
+  plan.Set(dnn::kPlanHandle, dnn::kHandleValue, 1, &handle);
+  plan.SetObject(dnn::kPlanConfig, chosen.config);
+  plan.Finalize();
+  int64_t bytes = 0, found = 0;
+  Check(Cudnn().api.GetAttribute(plan.get(), dnn::kPlanWorkspace, dnn::kInt64Value, 1, &found, &bytes),
+        "cudnnBackendGetAttribute");
+  if (bytes < 0 || static_cast<size_t>(bytes) > kMostWorkspace)
+    Fail(ErrorCode::kUnsupported, "an engine of cuDNN needs a workspace of ", bytes, " bytes");
+  chosen.workspace_bytes = static_cast<size_t>(bytes);
+  chosen.plan.push_back(std::move(plan));
 }
 
 void ConvolutionGraph::Run(const Device& device, DnnHandle handle, int way, const ConvolutionOperands& operands) const {
-  const ReadyPlan& ready = plans_[static_cast<size_t>(way)];
+  const Way& ready = plans_[static_cast<size_t>(way)];
   std::vector<int64_t> ids{kX, kW, kY};
   std::vector<const void*> pointers{operands.x, operands.w, operands.y};
   if (shape_.has_bias) ids.push_back(kBias), pointers.push_back(operands.bias);
@@ -211,7 +216,7 @@ void ConvolutionGraph::Run(const Device& device, DnnHandle handle, int way, cons
   pack.Set(dnn::kPackIds, dnn::kInt64Value, static_cast<int64_t>(ids.size()), ids.data());
   pack.Set(dnn::kPackWorkspace, dnn::kPointerValue, 1, &workspace);
   pack.Finalize();
-  Check(Cudnn().api.Execute(handle, ready.plan.get(), pack.get()), "cudnnBackendExecute");
+  Check(Cudnn().api.Execute(handle, ready.plan[0].get(), pack.get()), "cudnnBackendExecute");
 }
 
 }  // namespace ferry::cuda

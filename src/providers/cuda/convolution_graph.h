@@ -42,23 +42,27 @@ class ConvolutionGraph {
   static bool CanApply(const Activation& activation);
 
   int ways() const { return static_cast<int>(plans_.size()); }
+  // Makes the engine ready, which may compile it; throws where that cannot be.
+  void Prepare(DnnHandle handle, int way);
+  // After Prepare.
   void Run(const Device& device, DnnHandle handle, int way, const ConvolutionOperands& operands) const;
 
  private:
-  struct ReadyPlan {
-    DnnObject plan;
-    size_t workspace_bytes;
+  struct Way {
+    DnnObject config;
+    std::vector<DnnObject> plan;  // one, when it is ready
+    size_t workspace_bytes = 0;
   };
   void Describe(DnnHandle handle);
   DnnObject Image(int64_t id, int64_t channels, int64_t height, int64_t width, int64_t batch, bool is_virtual);
   void AddPointwise(int mode, const DnnObject& x, const DnnObject* b, const DnnObject& y);
-  void MakePlans(DnnHandle handle, int mode, size_t most);
+  void FindWays(int mode);
   bool IsWelcome(DnnDescriptor config) const;
 
   const ConvolutionShape shape_;
   std::vector<DnnObject> tensors_, operations_, parts_;
   std::vector<DnnObject> graph_;  // one
-  std::vector<ReadyPlan> plans_;
+  std::vector<Way> plans_;
 };
 
 }  // namespace ferry::cuda

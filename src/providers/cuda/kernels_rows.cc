@@ -8,6 +8,7 @@
 namespace ferry::cuda {
 
 std::vector<KernelSource> MoveSources();
+std::vector<KernelSource> LayoutSources();
 
 namespace {
 
@@ -408,6 +409,7 @@ std::vector<KernelSource> AllKernelSources() {
     shape.has_bias = shape.has_sum = flag;
     all.push_back(DepthwiseSource(shape, flag ? 4 : 1));
   }
+  for (KernelSource& source : LayoutSources()) all.push_back(std::move(source));
   for (KernelSource& source : FlashSources()) all.push_back(std::move(source));
   return all;
 }

@@ -47,6 +47,7 @@ std::optional<ChosenKernel> ChooseMove(const OperatorRequest& request);
 std::optional<ChosenKernel> ChooseRows(const OperatorRequest& request);
 std::optional<ChosenKernel> ChooseImage(const OperatorRequest& request);
 std::optional<ChosenKernel> ChooseAttention(const OperatorRequest& request);
+std::optional<ChosenKernel> ChooseLayout(const OperatorRequest& request);
 std::optional<ChosenKernel> ChooseOperator(const OperatorRequest& request);
 // A few integers are sizes and indices: the host works them out, and whoever reads them does so there.
 bool IsArithmeticOnShapes(const OperatorRequest& request);

@@ -2,6 +2,7 @@
 #include "providers/cuda/kernels.h"
 #include "providers/cuda/operators.h"
 #include "providers/cuda/product.h"
+#include "tensor/alignment.h"
 
 namespace ferry::cuda {
 namespace {
@@ -37,7 +38,25 @@ int64_t MatrixAt(const Shape& stack, const Shape& outer, int64_t index) {
   return at;
 }
 
-void RunMatMul(const Device& device, OpContext& context, bool tf32, const Chain&) {
+// How a product is run, decided when the kernel is chosen.
+struct ProductWay {
+  bool tf32 = false;
+  Chain completion;
+  // A constant right side on the device as [columns, depth], which tensor cores read straight; undefined: as it comes.
+  Tensor turned;
+};
+
+// [depth, columns] to [columns, depth].
+Tensor TurnedMatrix(const Device& device, const Tensor& b) {
+  const Tensor there = b.In(device.memory());
+  Tensor turned(b.dtype(), {b.dim(1), b.dim(0)}, device.memory());
+  CopyWalk(device, {{b.dim(1), b.dim(0)}, {1, b.dim(1)}, {b.dim(0), 1}}, static_cast<size_t>(BitWidth(b.dtype())) / 8,
+           there.address(), turned.address());
+  device.Synchronize();  // `there` ends here, and other threads will read
+  return turned;
+}
+
+void RunMatMul(const Device& device, OpContext& context, const ProductWay& way) {
   const Tensor &a = context.Input(0), &b = context.Input(1);
   Require(a.rank() >= 1 && b.rank() >= 1, "needs matrices: ", a.shape(), " × ", b.shape());
   const Shape a_shape = a.rank() == 1 ? Shape{1, a.dim(0)} : a.shape(),
@@ -52,7 +71,7 @@ void RunMatMul(const Device& device, OpContext& context, bool tf32, const Chain&
   if (left.columns == 0) return FillZeros(device, d);
   ProductShape product;
   product.dtype = a.dtype();
-  product.tf32 = tf32;
+  product.tf32 = way.tf32;
   product.rows = left.rows, product.columns = right.columns, product.depth = left.columns;
   product.a_pitch = left.columns, product.b_pitch = product.d_pitch = right.columns;
   const int64_t count = outer.ElementCount(), a_size = left.rows * left.columns, b_size = right.rows * right.columns,
@@ -61,6 +80,11 @@ void RunMatMul(const Device& device, OpContext& context, bool tf32, const Chain&
   ProductOperands operands{a.address(), b.address(), nullptr, nullptr, d.address()};
   if (b_count == 1 && a_count == count) {
     product.rows *= count;
+    if (way.turned.defined()) {
+      product.b_transposed = true;
+      product.b_pitch = product.depth;
+      operands.b = way.turned.address();
+    }
     return Multiply(device, product, operands);
   }
   if ((a_count == count || a_count == 1) && (b_count == count || b_count == 1)) {
@@ -108,7 +132,7 @@ void Complete(const Device& device, const Chain& completion, Tensor& d, const Te
   completion.Run(device, inputs, outputs);
 }
 
-void RunGemm(const Device& device, OpContext& context, bool tf32, const Chain& completion) {
+void RunGemm(const Device& device, OpContext& context, const ProductWay& way) {
   const Node& node = context.node();
   const Tensor &a = context.Input(0), &b = context.Input(1);
   const Tensor* c = context.OptionalInput(2);
@@ -117,7 +141,7 @@ void RunGemm(const Device& device, OpContext& context, bool tf32, const Chain& c
   Require(a.rank() == 2 && b.rank() == 2, "needs matrices: ", a.shape(), " × ", b.shape());
   ProductShape product;
   product.dtype = a.dtype();
-  product.tf32 = tf32;
+  product.tf32 = way.tf32;
   product.rows = a.dim(a_turned), product.depth = a.dim(!a_turned), product.columns = b.dim(!b_turned);
   Require(product.depth == b.dim(b_turned), "inner sizes differ: ", a.shape(), " × ", b.shape());
   product.a_transposed = a_turned, product.b_transposed = b_turned;
@@ -134,11 +158,11 @@ void RunGemm(const Device& device, OpContext& context, bool tf32, const Chain& c
   else
     Multiply(device, product,
              {a.address(), b.address(), nullptr, as_bias ? c->address() : nullptr, d.address(), alpha});
-  if (c && !as_bias && beta != 0) Complete(device, completion, d, nullptr, c);
+  if (c && !as_bias && beta != 0) Complete(device, way.completion, d, nullptr, c);
 }
 
 // activation(A · B + bias + residual), or (A · B + bias) · scale + residual.
-void RunFused(const Device& device, OpContext& context, bool tf32, const Chain& completion) {
+void RunFused(const Device& device, OpContext& context, const ProductWay& way) {
   const Node& node = context.node();
   const Tensor &a = context.Input(0), &b = context.Input(1);
   const Tensor *bias = context.OptionalInput(2), *residual = context.OptionalInput(3),
@@ -152,7 +176,7 @@ void RunFused(const Device& device, OpContext& context, bool tf32, const Chain& 
   if (residual) Require(residual->size() == d.size(), "a sum of shape ", residual->shape(), " does not fit ", shape);
   ProductShape product;
   product.dtype = a.dtype();
-  product.tf32 = tf32;
+  product.tf32 = way.tf32;
   product.depth = a.shape().back(), product.columns = shape.back();
   product.rows = shape.CountBetween(0, shape.rank() - 1);
   product.b_transposed = turned;
@@ -165,10 +189,16 @@ void RunFused(const Device& device, OpContext& context, bool tf32, const Chain& 
     activation = {};
   }
   if (product.depth == 0) Fail(ErrorCode::kUnsupported, "a product over no elements");
-  Multiply(device, product, {a.address(), b.address(), AddressOf(residual), AddressOf(bias), d.address(), 1});
+  const std::byte* right = b.address();
+  if (way.turned.defined()) {
+    product.b_transposed = true;
+    product.b_pitch = product.depth;
+    right = way.turned.address();
+  }
+  Multiply(device, product, {a.address(), right, AddressOf(residual), AddressOf(bias), d.address(), 1});
   Tensor as_d = residual ? residual->Reshaped(shape) : Tensor();
   if (scale || activation.kind != ActivationKind::kNone)
-    Complete(device, completion, d, scale, scale && residual ? &as_d : nullptr);
+    Complete(device, way.completion, d, scale, scale && residual ? &as_d : nullptr);
 }
 
 }  // namespace
@@ -179,14 +209,23 @@ std::optional<ChosenKernel> ChooseProduct(const OperatorRequest& request) {
   if ((!fused && !gemm && !request.Is("MatMul")) || !CanMultiply(type) || request.TypeOf(1) != type)
     return std::nullopt;
   const Node& node = request.node();
-  const bool tf32 = request.settings.tf32;
   const auto run = fused ? RunFused : gemm ? RunGemm : RunMatMul;
   const bool has_scale = fused && request.Has(4);
-  const Chain completion = fused  ? CompletionOf(type, has_scale, has_scale && request.Has(3), 1, ActivationOf(node))
-                           : gemm ? CompletionOf(type, false, request.Has(2), node.Float("beta", 1), {})
-                                  : Chain();
-  return OnDevice(request, "cublasLt",
-                  [=](const Device& device, OpContext& context) { run(device, context, tf32, completion); });
+  ProductWay way;
+  way.tf32 = request.settings.tf32;
+  way.completion = fused  ? CompletionOf(type, has_scale, has_scale && request.Has(3), 1, ActivationOf(node))
+                   : gemm ? CompletionOf(type, false, request.Has(2), node.Float("beta", 1), {})
+                          : Chain();
+  const Tensor* b = request.Constant(1);
+  const bool rounds = way.tf32 || type == DType::kFloat16 || type == DType::kBFloat16;
+  const bool turns = b && b->rank() == 2 && b->size() > 0 && rounds && !gemm && node.Int("transB", 0) == 0 &&
+                     (fused || request.ShapeOf(0).value_or(Shape{}).rank() >= 2);
+  if (turns && request.settings.device)
+    way.turned = *request.request.weights.Get<Tensor>(
+        *b, "turned in cuda", [&] { return TurnedMatrix(*request.settings.device, Readable(*b)); });
+  const uint32_t right = turns ? InputBit(1) : 0;
+  return OnDevice(
+      request, "cublasLt", [=](const Device& device, OpContext& context) { run(device, context, way); }, right, right);
 }
 
 }  // namespace ferry::cuda

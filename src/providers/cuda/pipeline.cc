@@ -14,6 +14,7 @@
 #include "passes/fuse_matmul.h"
 #include "passes/fuse_normalization.h"
 #include "passes/inline_branches.h"
+#include "passes/remove_no_ops.h"
 #include "passes/share_constants.h"
 #include "providers/cuda/fuse_chains.h"
 
@@ -65,6 +66,7 @@ std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& i
     facts = InferGraph(*special, inputs, Tolerant());
     FoldKnown(*special, facts);
   } while (InlineBranches(*special, facts));
+  RemoveNoOps(*special, facts);
   ShareConstants(*special);
   Fuse(*special, facts);
   FuseWithWeights(*special, facts);

@@ -1,100 +1,13 @@
 // FusedAttention as one kernel where tensor cores may round, else as two products and a softmax between them, with
 // scores in memory: [batch, heads, queries, keys].
 #include "ops/support/fused.h"
-#include "providers/cuda/flash.h"
+#include "providers/cuda/attention_problem.h"
 #include "providers/cuda/kernels.h"
 #include "providers/cuda/operators.h"
 #include "providers/cuda/product.h"
 
 namespace ferry::cuda {
 namespace {
-
-// An operand as [batch, heads, rows, columns], with where elements lie.
-struct Operand {
-  int64_t batch = 1, heads = 1, rows = 0, columns = 0;
-  int64_t batch_stride = 0, head_stride = 0, row_stride = 0;
-  bool transposed = false;  // columns before rows
-
-  int64_t matrices() const { return batch * heads; }
-  // One product takes all heads, and all images where they follow at the same distance.
-  bool IsUniform() const { return batch == 1 || batch_stride == heads * head_stride; }
-};
-
-std::optional<Operand> OperandOf(const Shape& shape, AttentionForm form) {
-  const size_t rank = shape.rank();
-  if (rank < 2 || rank > 4 || (form == AttentionForm::kHeadsInside && rank != 4)) return std::nullopt;
-  Operand operand;
-  if (form == AttentionForm::kHeadsInside) {
-    operand = {shape[0], shape[2], shape[1], shape[3]};
-    operand.head_stride = operand.columns;
-    operand.row_stride = operand.heads * operand.columns;
-    operand.batch_stride = operand.rows * operand.row_stride;
-    return operand;
-  }
-  if (rank == 4) operand.batch = shape[0];
-  if (rank >= 3) operand.heads = shape[rank - 3];
-  operand.rows = shape[rank - 2], operand.columns = shape[rank - 1];
-  operand.row_stride = operand.columns;
-  operand.head_stride = operand.rows * operand.columns;
-  operand.batch_stride = operand.heads * operand.head_stride;
-  if (form == AttentionForm::kTransposed) {
-    std::swap(operand.rows, operand.columns);
-    operand.transposed = true;
-  }
-  return operand;
-}
-
-struct Forms {
-  AttentionForm q, k, v, out;
-  int64_t sharing;
-};
-
-Forms FormsOf(const Node& node) {
-  return {AttentionFormOf(node, "q_form"), AttentionFormOf(node, "k_form"), AttentionFormOf(node, "v_form"),
-          AttentionFormOf(node, "out_form"), node.Int("heads_sharing", 1)};
-}
-
-struct Problem {
-  Operand q, k, v, out;
-  Shape shape;  // of the result
-  int64_t sharing = 1;
-  int64_t mask_strides[4] = {0, 0, 0, 0};
-};
-
-std::optional<Problem> ProblemOf(const Node& node, const Shape& q_shape, const Shape& k_shape, const Shape& v_shape,
-                                 const Shape* mask) {
-  const Forms forms = FormsOf(node);
-  std::optional<Operand> q = OperandOf(q_shape, forms.q), k = OperandOf(k_shape, forms.k),
-                         v = OperandOf(v_shape, forms.v);
-  if (!q || !k || !v || q->transposed || v->transposed || forms.out == AttentionForm::kTransposed || forms.sharing < 1)
-    return std::nullopt;
-  if (q_shape.rank() != k_shape.rank() || q_shape.rank() != v_shape.rank()) return std::nullopt;
-  Problem problem{*q, *k, *v};
-  problem.sharing = forms.sharing;
-  if (q->batch != k->batch || q->batch != v->batch || k->heads != v->heads || q->heads != k->heads * forms.sharing ||
-      q->columns != k->columns || k->rows != v->rows || k->rows < 1 || q->columns < 1)
-    return std::nullopt;
-  Shape plain(q_shape.dims().first(q_shape.rank() - 2));
-  if (forms.q == AttentionForm::kHeadsInside) plain = {q->batch, q->heads};
-  plain.push_back(q->rows);
-  plain.push_back(v->columns);
-  problem.shape = plain;
-  if (forms.out == AttentionForm::kHeadsInside) {
-    if (plain.rank() != 4) return std::nullopt;
-    problem.shape = {q->batch, q->rows, q->heads, v->columns};
-  }
-  problem.out = *OperandOf(problem.shape, forms.out);
-  if (!mask) return problem;
-  const int64_t sizes[] = {q->batch, q->heads, q->rows, k->rows};
-  if (mask->rank() > plain.rank()) return std::nullopt;
-  const std::vector<int64_t> strides = mask->Strides();
-  for (size_t i = 0; i < mask->rank(); ++i) {
-    const size_t axis = 4 - mask->rank() + i;
-    if ((*mask)[i] != 1 && (*mask)[i] != sizes[axis]) return std::nullopt;
-    if ((*mask)[i] != 1) problem.mask_strides[axis] = strides[i];
-  }
-  return problem;
-}
 
 constexpr size_t kBytes = sizeof(float);
 
@@ -117,34 +30,6 @@ bool NeedsGathering(const Operand& operand, int64_t sharing) {
   return !operand.IsUniform() || (sharing > 1 && operand.head_stride != operand.rows * operand.row_stride);
 }
 
-// The whole as one kernel, where tensor cores may be used.
-FlashProblem AsFlash(const Node& node, const Problem& problem, DType type, DType mask) {
-  FlashProblem flash;
-  flash.dtype = type;
-  flash.batch = problem.q.batch, flash.heads = problem.q.heads, flash.sharing = problem.sharing;
-  flash.queries = problem.q.rows, flash.keys = problem.k.rows;
-  flash.depth = problem.q.columns, flash.values = problem.v.columns;
-  auto fill = [](int64_t* to, const Operand& from) {
-    to[0] = from.batch_stride, to[1] = from.head_stride, to[2] = from.row_stride;
-  };
-  fill(flash.q, problem.q);
-  fill(flash.k, problem.k);
-  fill(flash.v, problem.v);
-  fill(flash.out, problem.out);
-  flash.k[3] = 1;
-  if (problem.k.transposed) std::swap(flash.k[2], flash.k[3]);
-  flash.has_mask = mask != DType::kUndefined;
-  flash.mask_type = mask;
-  std::copy(problem.mask_strides, problem.mask_strides + 4, flash.mask);
-  flash.scale = node.Float("scale", 1);
-  flash.nan_to_zero = node.Int("nan_to_zero", 0) != 0;
-  return flash;
-}
-
-bool RunsAsFlash(const FlashProblem& flash, const Device* device, bool tf32) {
-  return (tf32 || flash.dtype != DType::kFloat) && CanFlash(flash, device ? device->facts().compute_major : 9);
-}
-
 void Attend(const Device& device, OpContext& context, bool tf32) {
   const Tensor *q = &context.Input(0), *k = &context.Input(1), *v = &context.Input(2), *mask = context.OptionalInput(3);
   std::optional<Problem> found =
@@ -154,7 +39,7 @@ void Attend(const Device& device, OpContext& context, bool tf32) {
   Tensor& out = context.Output(0, q->dtype(), problem.shape);
   if (out.size() == 0) return;
   const FlashProblem flash = AsFlash(context.node(), problem, q->dtype(), mask ? mask->dtype() : DType::kUndefined);
-  if (RunsAsFlash(flash, &device, tf32))
+  if (RunsAsFlash(flash, device.facts().compute_major, tf32))
     return Flash(device, flash,
                  {q->address(), k->address(), v->address(), mask ? mask->address() : nullptr, out.address()});
   Tensor plain_q, plain_k, plain_v, plain_out;
@@ -203,9 +88,47 @@ void Attend(const Device& device, OpContext& context, bool tf32) {
              kBytes, plain_out.address(), out.address());
 }
 
+int MajorOf(const Settings& settings) { return settings.device ? settings.device->facts().compute_major : 9; }
+
+// Sizes and strides were found by the pass that made the node.
+std::optional<ChosenKernel> ChooseStrided(const OperatorRequest& request) {
+  const Node& node = request.node();
+  FlashProblem flash;
+  flash.dtype = request.TypeOf(0);
+  const std::vector<int64_t> sizes = node.Ints("sizes"), q = node.Ints("q_view"), k = node.Ints("k_view"),
+                             v = node.Ints("v_view"), out = node.Ints("out_view"), mask = node.Ints("mask_view");
+  if (sizes.size() != 7 || q.size() != 5 || k.size() != 5 || v.size() != 5 || out.size() != 5 || mask.size() != 5)
+    return std::nullopt;
+  flash.batch = sizes[0], flash.heads = sizes[1], flash.sharing = sizes[2], flash.queries = sizes[3];
+  flash.keys = sizes[4], flash.depth = sizes[5], flash.values = sizes[6];
+  std::copy(q.begin() + 1, q.begin() + 4, flash.q);
+  std::copy(k.begin() + 1, k.end(), flash.k);
+  std::copy(v.begin() + 1, v.begin() + 4, flash.v);
+  std::copy(out.begin() + 1, out.begin() + 4, flash.out);
+  std::copy(mask.begin() + 1, mask.end(), flash.mask);
+  flash.has_mask = request.Has(3);
+  flash.mask_type = request.TypeOf(3);
+  flash.scale = node.Float("scale", 1);
+  flash.nan_to_zero = node.Int("nan_to_zero", 0) != 0;
+  if (!RunsAsFlash(flash, MajorOf(request.settings), request.settings.tf32)) return std::nullopt;
+  const Shape shape(node.Ints("shape"));
+  const int64_t offsets[] = {q[0], k[0], v[0]};
+  return OnDevice(request, "flash attention", [=](const Device& device, OpContext& context) {
+    const std::byte* from[3];
+    for (size_t i = 0; i < 3; ++i) {
+      const Tensor& base = context.Input(i);
+      from[i] = base.address() + static_cast<size_t>(offsets[i] * BitWidth(base.dtype()) / 8);
+    }
+    const Tensor* added = context.OptionalInput(3);
+    Tensor& made = context.Output(0, context.Input(0).dtype(), shape);
+    Flash(device, flash, {from[0], from[1], from[2], added ? added->address() : nullptr, made.address()});
+  });
+}
+
 }  // namespace
 
 std::optional<ChosenKernel> ChooseAttention(const OperatorRequest& request) {
+  if (request.IsInternal("StridedAttention")) return ChooseStrided(request);
   if (!request.IsInternal("FusedAttention")) return std::nullopt;
   const DType type = request.TypeOf(0), mask_type = request.Has(3) ? request.TypeOf(3) : DType::kUndefined;
   const std::optional<Shape> q = request.ShapeOf(0), k = request.ShapeOf(1), v = request.ShapeOf(2),
@@ -214,7 +137,7 @@ std::optional<ChosenKernel> ChooseAttention(const OperatorRequest& request) {
   const std::optional<Problem> problem = ProblemOf(request.node(), *q, *k, *v, mask ? &*mask : nullptr);
   if (!problem) return std::nullopt;
   const bool tf32 = request.settings.tf32;
-  const bool flash = RunsAsFlash(AsFlash(request.node(), *problem, type, mask_type), request.settings.device, tf32);
+  const bool flash = RunsAsFlash(AsFlash(request.node(), *problem, type, mask_type), MajorOf(request.settings), tf32);
   if (!flash && (type != DType::kFloat || (request.Has(3) && mask_type != type))) return std::nullopt;
   return OnDevice(request, flash ? "flash attention" : "products and softmax",
                   [=](const Device& device, OpContext& context) { Attend(device, context, tf32); });

@@ -17,6 +17,7 @@
 #include "passes/remove_no_ops.h"
 #include "passes/share_constants.h"
 #include "providers/cuda/fuse_chains.h"
+#include "providers/cuda/stride_attention.h"
 
 namespace ferry::cuda {
 namespace {
@@ -45,7 +46,7 @@ void FuseWithWeights(Graph& graph, GraphFacts& facts) {
 }  // namespace
 
 // Bodies of If, Loop and Scan run on the host and stay as they are.
-void Rewrite(Graph& graph) {
+void Rewrite(Graph& graph, const Settings& settings) {
   ShareConstants(graph);
   FoldConstants(graph);
   ShareCommonSubexpressions(graph);
@@ -57,6 +58,7 @@ void Rewrite(Graph& graph) {
   FoldBatchNorm(graph);
   FoldScaling(graph);
   FuseWithWeights(graph, facts);
+  if (settings.tf32 || settings.lower != DType::kUndefined) MergeProjections(graph);
 }
 
 std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& inputs, GraphFacts& facts,
@@ -72,6 +74,10 @@ std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& i
   FuseWithWeights(*special, facts);
   InferNew(*special, facts);
   if (settings.lower != DType::kUndefined) LowerFloats(*special, facts, settings.lower, weights);
+  if (settings.tf32 || settings.lower != DType::kUndefined) {
+    StrideAttention(*special, facts, settings.tf32, settings.device ? settings.device->facts().compute_major : 9);
+    InferNew(*special, facts);
+  }
   if (FuseChains(*special, facts)) InferNew(*special, facts);
   return special;
 }

@@ -9,7 +9,7 @@
 
 namespace ferry::cuda {
 
-void Rewrite(Graph& graph);
+void Rewrite(Graph& graph, const Settings& settings);
 std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& inputs, GraphFacts& facts,
                                         const Settings& settings, LoweredWeights& weights);
 

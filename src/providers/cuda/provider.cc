@@ -15,7 +15,7 @@ class CudaCompiler final : public Compiler {
                   : precision == Precision::kBf16 ? DType::kBFloat16
                                                   : DType::kUndefined} {}
 
-  void Rewrite(Graph& graph) const override { cuda::Rewrite(graph); }
+  void Rewrite(Graph& graph) const override { cuda::Rewrite(graph, settings_); }
   std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& inputs,
                                           GraphFacts& facts) const override {
     return cuda::RewriteForShapes(graph, inputs, facts, settings_, weights_);

@@ -50,6 +50,12 @@ TEST(CudaPlacement, TakesWhatItHasKernelsFor) {
   EXPECT_EQ(Placed(OneNode("Gather", 2), {matrix, numbers}), "gather");
   EXPECT_EQ(Placed(OneNode("GlobalAveragePool", 1), {image}), "reduce");
   EXPECT_EQ(Placed(OneNode("MaxPool", 1, {Attribute("kernel_shape", std::vector<int64_t>{2, 2})}), {image}), "pool");
+  Tensor pads(DType::kInt64, {8}), scales(DType::kFloat, {4});
+  for (int64_t i = 0; i < 8; ++i) pads.MutableData<int64_t>()[i] = i % 4 / 2;
+  for (int64_t i = 0; i < 4; ++i) scales.MutableData<float>()[i] = i < 2 ? 1.0f : 2.0f;
+  ValueFacts padding = FactsOf(pads), scaling = FactsOf(scales), none = FactsOf(Tensor(DType::kFloat, {0}));
+  EXPECT_EQ(Placed(OneNode("Pad", 2), {image, padding}), "walk");
+  EXPECT_EQ(Placed(OneNode("Resize", 3, {Attribute("mode", std::string("linear"))}), {image, none, scaling}), "resize");
 }
 
 TEST(CudaPlacement, LeavesTheRestToOthers) {
@@ -168,6 +174,80 @@ TEST_F(CudaSession, ConvolvesInEveryWay) {
     Tensor expected = RunOn(*Session::FromModel(model, {.threads = 1}), x);
     Tensor actual = RunOn(*Session::FromModel(model, {.threads = 1, .provider = "cuda,cpu"}), x);
     ExpectClose(actual, expected, Cat("groups ", way.groups, ", kernel ", way.kernel), 1e-5);
+  }
+}
+
+// The first run does what is done once, the second is recorded, later ones replay; profiles run step by step.
+TEST_F(CudaSession, ReplaysGiveTheAnswersOfTheFirstRun) {
+  auto session = Open("cuda,cpu");
+  const Tensor first = RandomTensor(DType::kFloat, {3, 3, 16, 16}, 1),
+               second = RandomTensor(DType::kFloat, {3, 3, 16, 16}, 2);
+  const Tensor expected = RunOn(*session, first), other = RunOn(*Open("cuda,cpu"), second);
+  for (int run = 0; run < 4; ++run) {
+    EXPECT_TRUE(Identical(RunOn(*session, second), other)) << run;
+    EXPECT_TRUE(Identical(RunOn(*session, first), expected)) << run;
+  }
+}
+
+// Addresses of inputs on the device are part of what is recorded.
+TEST_F(CudaSession, TakesAndLeavesTensorsOnTheDevice) {
+  auto session = Open("cuda,cpu");
+  const Tensor x = RandomTensor(DType::kFloat, {2, 3, 16, 16}, 1), expected = RunOn(*session, x);
+  Tensor there[] = {x.In(device().memory()), x.In(device().memory())}, result;
+  RunOptions options;
+  options.place_result = [&](size_t, DType type, const Shape& shape) {
+    if (!result.defined()) result = Tensor(type, shape, device().memory());
+    return result;
+  };
+  for (int run = 0; run < 8; ++run) {
+    const NamedValue inputs[] = {{"x", there[run / 4]}};
+    const Tensor made = session->Run(inputs, {}, options)[0].tensor();
+    EXPECT_EQ(made.address(), result.address());
+    EXPECT_TRUE(Identical(made.In(HostMemory()), expected)) << run;
+  }
+}
+
+TEST_F(CudaSession, PrecisionsStayNearFloat32) {
+  const Tensor x = RandomTensor(DType::kFloat, {4, 3, 16, 16}, 1), expected = RunOn(*Open("cpu"), x);
+  for (auto [precision, tolerance] :
+       {std::pair{Precision::kTf32, 5e-3}, {Precision::kFp16, 1e-2}, {Precision::kBf16, 8e-2}}) {
+    SessionOptions options{.threads = 1, .provider = "cuda"};
+    options.precision = precision;
+    auto session = Session::FromModel(SmallNetwork(), options);
+    for (int run = 0; run < 3; ++run) ExpectClose(RunOn(*session, x), expected, "a precision", tolerance);
+  }
+}
+
+TEST_F(CudaSession, TheCpuTakesNodesOnlyWhereItIsListed) {
+  Model model = testing::MakeModel({testing::MakeInfo("x", DType::kFloat, {Dim(3), Dim(3)})},
+                                   {MakeNode("Det", {"x"}, {"y"})}, {testing::MakeInfo("y")});
+  const Tensor x = RandomTensor(DType::kFloat, {3, 3}, 1);
+  EXPECT_TRUE(Identical(RunOn(*Session::FromModel(model, {.threads = 1, .provider = "cuda,cpu"}), x),
+                        RunOn(*Session::FromModel(model, {.threads = 1}), x)));
+  try {
+    RunOn(*Session::FromModel(model, {.threads = 1, .provider = "cuda"}), x);
+    FAIL() << "it ran somewhere";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("provider cuda has no kernel for Det"));
+    EXPECT_THAT(error.message(), HasSubstr("'cuda,cpu'"));
+  }
+}
+
+TEST_F(CudaSession, PadsAndResizesAsTheCpu) {
+  Tensor pads(DType::kInt64, {8}), sizes(DType::kInt64, {4});
+  const int64_t lengths[] = {0, 1, 0, 2, 0, 0, 3, 1}, wanted[] = {2, 4, 13, 7};
+  std::copy(lengths, lengths + 8, pads.MutableData<int64_t>());
+  std::copy(wanted, wanted + 4, sizes.MutableData<int64_t>());
+  for (const char* mode : {"nearest", "linear", "cubic"}) {
+    Model model = testing::MakeModel(
+        {testing::MakeInfo("x", DType::kFloat, {Dim(2), Dim(3), Dim(5), Dim(6)})},
+        {MakeNode("Pad", {"x", "pads", "value"}, {"p"}),
+         MakeNode("Resize", {"p", "", "", "sizes"}, {"y"}, {Attribute("mode", std::string(mode))})},
+        {testing::MakeInfo("y")},
+        {MakeStored("pads", pads), MakeStored("sizes", sizes), MakeStored("value", Tensor::Scalar(2.5f))});
+    const Tensor x = RandomTensor(DType::kFloat, {2, 3, 5, 6}, 2);
+    ExpectClose(RunOn(*Session::FromModel(model, {.threads = 1, .provider = "cuda"}), x),
+                RunOn(*Session::FromModel(model, {.threads = 1}), x), mode, 1e-5);
   }
 }
 

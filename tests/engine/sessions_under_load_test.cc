@@ -74,7 +74,7 @@ struct GatedSession {
   explicit GatedSession(int64_t stops_at, int max_programs = 32)
       : provider(stops_at),
         session(Session::FromModel(
-            NegModel(), {.provider = "gate",
+            NegModel(), {.provider = "gate,cpu",
                          .max_programs = max_programs,
                          .runtime = std::make_shared<Runtime>(1, std::vector<const Provider*>{&provider})})) {}
   GateProvider provider;
@@ -211,7 +211,7 @@ TEST(Runtime, SessionsShareItsThreadsAndProviders) {
   GateProvider provider;
   auto runtime = std::make_shared<Runtime>(3, std::vector<const Provider*>{&provider});
   auto a = Session::FromModel(NegModel(), {.runtime = runtime});
-  auto b = Session::FromModel(NegModel(), {.provider = "gate", .runtime = runtime});
+  auto b = Session::FromModel(NegModel(), {.provider = "gate,cpu", .runtime = runtime});
   EXPECT_EQ(a->threads(), 3);
   EXPECT_TRUE(Answers(*a, 2) && Answers(*b, 2));
   EXPECT_EQ(provider.programs, 1);

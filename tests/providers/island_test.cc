@@ -59,7 +59,7 @@ class PlannedModel {
  private:
   const Model model_;
   GraphFacts facts_;
-  const Provider* const providers_[1] = {&Island()};
+  const Provider* const providers_[2] = {&Island(), &CpuProvider()};
   const CompilerList compilers_{providers_, {}};
   WeightCache weights_;
   std::unique_ptr<Program> program_;

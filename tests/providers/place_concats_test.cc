@@ -133,7 +133,7 @@ class PlaceConcatsTest : public ::testing::Test {
     FactsByName known;
     for (size_t i = 0; i < inputs_.size(); ++i) known[input_names_[i]].type = TypeOf(inputs_[i]);
     facts_.push_back(std::make_unique<GraphFacts>(InferGraph(graph_, known)));
-    const Provider* providers[] = {&provider};
+    const Provider* providers[] = {&provider, &CpuProvider()};
     return BuildProgram({graph_, *facts_.back(), input_names_, results, CompilerList(providers, {}), *weights_});
   }
 

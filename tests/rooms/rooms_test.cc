@@ -52,7 +52,6 @@ const std::map<std::string, Rooms>& Libraries() {
       {"hwy/", {"kernels"}},
       {"immintrin.h", {"kernels"}},
       {"protozero/", {"onnx", "server"}},
-      {"protozero/", {"onnx"}},
       {"re2/", {"ops"}},
       {"utf8proc.h", {"generate", "ops"}},
       {"jpeglib.h", {"image"}},

@@ -85,7 +85,8 @@ class Fusion {
     const int64_t axis = dequantize->Int("axis", 1), depth_axis = transposed ? 1 : 0;
     const bool along_depth = (axis < 0 ? axis + 2 : axis) == depth_axis;
     const int64_t block = block_size > 0 ? block_size : depth;
-    if (block % 16 != 0 || block > (1 << 20) || (block_size > 0 && !along_depth)) return false;
+    if (block % 16 != 0 || block > (1 << 20) || (block_size > 0 ? !along_depth : scales->rank() > 1)) return false;
+    if (axis < -2 || axis > 1) return false;
     const int64_t blocks = (depth + block - 1) / block;
     const Shape wanted = transposed ? Shape{columns_, blocks} : Shape{blocks, columns_};
     if (block_size > 0 ? scales->shape() != wanted : scales->size() != 1 && (along_depth || scales->size() != columns_))

@@ -72,6 +72,44 @@ TEST(MatMulNBits, PackedLikePlain) {
   }
 }
 
+// What does not fit is refused by the operator, with its sizes; the packed form is not made of it.
+TEST(MatMulNBits, RefusesWhatDoesNotFit) {
+  Random random(5);
+  auto error = [&](int64_t depth, int64_t columns, int64_t bits, int64_t block, Shape b, Shape scales, Shape zeros,
+                   Shape bias) {
+    Node node =
+        MakeNode("MatMulNBits", {"x", "b", "scales", "zeros", "", "bias"}, {"y"},
+                 {{"K", depth}, {"N", columns}, {"bits", bits}, {"block_size", block}, {"accuracy_level", int64_t{4}}});
+    node.domain = "com.microsoft";
+    Model model = WithMicrosoft(
+        MakeModel({MakeInfo("x", DType::kFloat, {Dim(2), Dim(64)})}, {node}, {MakeInfo("y")},
+                  {MakeStored("b", random.Numbers<uint8_t>(b)), MakeStored("scales", random.Floats(scales)),
+                   MakeStored("zeros", random.Numbers<uint8_t>(zeros)), MakeStored("bias", random.Floats(bias))}));
+    try {
+      Session::FromModel(model, {.threads = 1})->Run(std::vector<NamedValue>{NamedValue("x", random.Floats({2, 64}))});
+    } catch (const Error& problem) {
+      return problem.message();
+    }
+    return std::string("no error");
+  };
+  const Shape b{3, 2, 16}, scales{3, 2}, zeros{3, 1}, bias{3};
+  EXPECT_EQ(error(64, 3, 4, 32, b, scales, zeros, bias), "no error");
+  for (int64_t block : {int64_t{0}, int64_t{-32}, int64_t{24}, int64_t{8}, INT64_MAX, INT64_MIN})
+    EXPECT_NE(error(64, 3, 4, block, b, scales, zeros, bias).find("power of two"), std::string::npos) << block;
+  for (int64_t bits : {int64_t{0}, int64_t{3}, int64_t{-4}, INT64_MAX})
+    EXPECT_NE(error(64, 3, bits, 32, b, scales, zeros, bias).find("2, 4 or 8"), std::string::npos) << bits;
+  for (int64_t size : {int64_t{0}, int64_t{-1}, INT64_MAX, INT64_MIN}) {
+    EXPECT_NE(error(size, 3, 4, 32, b, scales, zeros, bias), "no error") << size;
+    EXPECT_NE(error(64, size, 4, 32, b, scales, zeros, bias), "no error") << size;
+  }
+  EXPECT_NE(error(96, 3, 4, 32, {3, 3, 16}, {3, 3}, {3, 2}, bias).find("columns"), std::string::npos);
+  EXPECT_NE(error(64, 3, 4, 32, {3, 2, 15}, scales, zeros, bias).find("B must have"), std::string::npos);
+  EXPECT_NE(error(64, 4, 4, 32, b, scales, zeros, bias).find("B must have"), std::string::npos);
+  EXPECT_NE(error(64, 3, 4, 32, b, {3, 1}, zeros, bias).find("scales"), std::string::npos);
+  EXPECT_NE(error(64, 3, 4, 32, b, scales, {3, 2}, bias).find("zero_points"), std::string::npos);
+  EXPECT_NE(error(64, 3, 4, 32, b, scales, zeros, {4}).find("bias"), std::string::npos);
+}
+
 Tensor Nibbles(Random& random, DType type, Shape shape) {
   Tensor tensor(type, std::move(shape));
   for (size_t i = 0; i < tensor.bytes(); ++i) tensor.mutable_raw()[i] = static_cast<std::byte>(random.Int(0, 255));

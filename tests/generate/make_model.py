@@ -2,11 +2,12 @@
 """Trains the small language model of tests/data/generate and records what PyTorch makes of it.
 
     make_model.py text TEXT.txt          collects English text: Python's documentation strings, licences
-    make_model.py train TEXT.txt OUT     PyTorch 2.6 or newer, a GPU; some two minutes on a large one
-    ferry export OUT/model.pt2 -o model.onnx --no-fold ...   (OUT/export.sh has the whole line)
+    make_model.py train TEXT.txt OUT     PyTorch 2.6 or newer and a GPU; two minutes on a large one
 
 OUT gets tokenizer.json (byte-level BPE), model.pt2 (float16 weights, float32 arithmetic, cache as inputs and outputs),
-cacheless.pt2 (a tiny one that computes everything again at each step) and expected.json (greedy tokens).
+cacheless.pt2 (a tiny one that reads everything again at each step), expected.json (greedy tokens; tests keep prompts whose
+best token is always ahead of the second by 0.02 or more) and export.sh, which makes model.onnx and cacheless.onnx with
+`ferry`.
 """
 import ast
 import collections
@@ -124,6 +125,17 @@ def write_tokenizer(path, vocabulary, merges):
                   "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
                   "vocab": {t: i for i, t in enumerate(vocabulary)}, "merges": merges},
     }, open(path, "w"), ensure_ascii=False, separators=(",", ":"))
+
+
+def write_export_script(out, layers):
+    parts = [f"{i}.{part}" for i in range(layers) for part in ("key", "value")]
+    inputs, open_axes = "input_ids,attention_mask,position_ids", "--dynamic input_ids:0=batch --dynamic input_ids:1=sequence"
+    past, present = (",".join(prefix + part for part in parts) for prefix in ("past_key_values.", "present."))
+    with open(out + "/export.sh", "w") as file:
+        file.write(f"ferry export model.pt2 -o model.onnx --no-fold --input-names {inputs},{past} --output-names logits,{present} "
+                   f"{open_axes} --dynamic past_key_values.0.key:2=past\n"
+                   f"ferry export cacheless.pt2 -o cacheless.onnx --no-fold --input-names {inputs} --output-names logits "
+                   f"{open_axes}\n")
 
 
 def main_train(text_path, out):
@@ -275,6 +287,7 @@ def main_train(text_path, out):
     export(model, out + "/model.pt2", 5)
     tiny = Decoder(Config(vocabulary=64, width=16, layers=1, heads=2, kv_heads=1, size=8, hidden=24), cached=False)
     export(tiny.half(), out + "/cacheless.pt2", 0)
+    write_export_script(out, c.layers)
 
 
 if __name__ == "__main__":

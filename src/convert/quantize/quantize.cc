@@ -38,6 +38,16 @@ void RequireFloat(const Graph& graph, const std::vector<Layer>& layers) {
        "there is nothing to quantise: no Conv, MatMul, Gemm, LSTM, GRU, RNN or Gather has a constant float32 weight");
 }
 
+// What holds on some samples with a margin holds on others.
+QuantizeBudget Stricter(QuantizeBudget budget) {
+  switch (budget.measure) {
+    case QuantizeBudget::Measure::kCosine: budget.limit = 1 - (1 - budget.limit) * 0.5; break;
+    case QuantizeBudget::Measure::kSnr: budget.limit += 2.5; break;
+    default: budget.limit *= 0.6;
+  }
+  return budget;
+}
+
 class Job {
  public:
   Job(const Model& model, const QuantizeOptions& options)
@@ -187,9 +197,9 @@ class Job {
     Improve(rungs, best);
     std::vector<double> alone;
     const bool too_low = !(best.found.snr >= kFloor);
-    if ((options_.budget && !Holds(*options_.budget, best.found)) || (!options_.budget && too_low)) {
+    if (options_.budget ? !Holds(Stricter(*options_.budget), best.found) : too_low) {
       const QuantizeBudget budget =
-          options_.budget ? *options_.budget : QuantizeBudget{QuantizeBudget::Measure::kSnr, kFloor};
+          options_.budget ? Stricter(*options_.budget) : QuantizeBudget{QuantizeBudget::Measure::kSnr, kFloor};
       best = SearchRungs(*workshop_, *judge_, ranges_, budget, rungs, std::move(best), whys_, alone);
     }
     if (options_.budget) Tighten(rungs, best, alone);
@@ -256,14 +266,10 @@ class Job {
 
   // What holds on the samples that were used to choose must hold on others too: with a margin that grows.
   void Tighten(std::vector<Rung>& rungs, Trial& best, std::vector<double>& alone) {
-    QuantizeBudget stricter = *options_.budget;
+    QuantizeBudget stricter = Stricter(*options_.budget);
     for (int turn = 0; turn < 3; ++turn) {
       if (Holds(*options_.budget, proof_judge_->Compare(*best.session))) return;
-      switch (stricter.measure) {
-        case QuantizeBudget::Measure::kCosine: stricter.limit = 1 - (1 - stricter.limit) * 0.7; break;
-        case QuantizeBudget::Measure::kSnr: stricter.limit += 1.5; break;
-        default: stricter.limit *= 0.6;
-      }
+      stricter = Stricter(stricter);
       best = SearchRungs(*workshop_, *judge_, ranges_, stricter, rungs, std::move(best), whys_, alone);
     }
   }
@@ -319,7 +325,7 @@ class Job {
       std::tie(report().ms_before, report().ms_after) = TimeInTurns(*float_session_, *quantized_, one.Inputs(0));
     else
       report().ms_after = TimeOf(*quantized_, one.Inputs(0));
-    if (report().ms_after > report().ms_before * 1.05)
+    if (report().ms_after > report().ms_before * 1.1)
       report().warnings.push_back(Cat("this form runs slower here than float32: ", report().ms_after, " ms against ",
                                       report().ms_before, " ms for one sample"));
     if (!report().proof.finite) report().warnings.push_back("answers are no longer finite");

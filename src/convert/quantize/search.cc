@@ -91,9 +91,7 @@ Trial SearchRungs(Workshop& workshop, const Judge& judge, RangeMethod ranges, co
   if (alone.empty()) alone = search.MeasureAlone(rungs);
   Trial found = search.Run(rungs, std::move(start), search.Order(alone));
   for (size_t i = 0; i < rungs.size(); ++i)
-    if (!(rungs[i] == before[i]))
-      whys[i] =
-          Cat("lifted to hold ", ToText(budget), ": by itself it leaves ", std::nearbyint(alone[i] * 10) / 10, " dB");
+    if (!(rungs[i] == before[i])) whys[i] = Cat("lifted to hold ", ToText(budget));
   return found;
 }
 

@@ -132,6 +132,8 @@ int Run(const Arguments& arguments) {
     };
     made = QuantizeModel(ReadModel(arguments.positions()[0]), options);
   }
+  // What is slower, or does not hold, is said before there is a file.
+  if (!arguments.json()) Print(ToText(made.report));
   WriteModel(made.model, out);
   if (arguments.Has("report")) {
     AtomicFile file(arguments.Get("report"));
@@ -141,7 +143,7 @@ int Run(const Arguments& arguments) {
   if (arguments.json())
     PrintJson(ToJson(made.report).Set("output", out));
   else
-    Print(Cat(ToText(made.report), Printable(out), " is written\n"));
+    Print(Cat(Printable(out), " is written\n"));
   return made.report.holds ? kGood : kAnswerIsNo;
 }
 

@@ -16,7 +16,7 @@ namespace ferry::quantize {
 namespace {
 
 constexpr double kManyProducts = 2.5e9;  // of one run: beyond it there is one trial, and no second session in memory
-constexpr double kFloor = 18;            // dB; below it answers are no longer those of the model, asked or not
+constexpr double kFloor = 24;            // dB; below it answers are no longer those of the model, asked or not
 
 size_t FileBytes(const Model& model) {
   Model shell = CopyDeep(model);

@@ -145,9 +145,12 @@ Rung Workshop::FirstRung(const Layer& layer, std::string& why) const {
   if (seen->not_finite() > 0)
     return why = Cat("its input has ", seen->not_finite(), " numbers that are not finite"),
            Rung{how.weights_only ? Way::kWeights : Way::kFloat, 8, 0};
-  if (options_.form == QuantizeForm::kInt8 && how.weights_only && layer.work < kNoWork * TotalWork())
-    return why = "so little is multiplied here that codes of its input would save no time",
-           Rung{Way::kWeights, 8, LiesByRows(layer) ? kFinestBlock : 0};
+  if (options_.form == QuantizeForm::kInt8 && how.weights_only && layer.work < kNoWork * TotalWork()) {
+    why = "so little is multiplied here that codes of its input would save no time";
+    if (static_cast<double>(layer.channels * layer.depth) < kFewWeights * TotalWeights())
+      return {Way::kHalfWeights, 16, 0};
+    return {Way::kWeights, 8, LiesByRows(layer) ? kFinestBlock : 0};
+  }
   if (options_.form == QuantizeForm::kStatic || !may_be_dynamic) return {Way::kStatic, 8, 0};
   const Coding coding = seen->Choose(RangeMethod::kMse, options_.percentile, how);
   const double fixed = seen->Noise(coding), own = seen->dynamic_noise();

@@ -87,13 +87,14 @@ bool WriteFastConv(StepWriter& w, const QuantizedStep& step) {
   w.multiply_adds += conv.batch * pixels * conv.features * depth;
   const std::string x = Cat(w.in[0].c, " + n * ", conv.channels * conv.counts.input);
   if (depthwise) {
-    // Four channels of each tap beside each other.
-    const int64_t fours = (conv.channels + 3) / 4;
-    Tensor turned(DType::kInt8, Shape{fours, taps, 4});
-    std::fill_n(turned.MutableData<int8_t>(), turned.size(), int8_t{0});
+    // For four channels, pairs of taps of each, widened: what SMLAD multiplies in one.
+    const int64_t fours = (conv.channels + 3) / 4, even = (taps + 1) / 2 * 2;
+    Tensor turned(DType::kInt16, Shape{fours, even / 2, 4, 2});
+    std::fill_n(turned.MutableData<int16_t>(), turned.size(), int16_t{0});
     for (int64_t c = 0; c < conv.channels; ++c)
       for (int64_t t = 0; t < taps; ++t)
-        turned.MutableData<int8_t>()[(c / 4 * taps + t) * 4 + c % 4] = rows.Data<int8_t>()[c * taps + t];
+        turned.MutableData<int16_t>()[(c / 4 * even + t / 2 * 2) * 4 + c % 4 * 2 + t % 2] =
+            rows.Data<int8_t>()[c * taps + t];
     const char* name = w.in[0].type == DType::kInt8 ? "depthwise_s8" : "depthwise_u8";
     w.Use(name);
     const std::string pad = w.Scratch(DType::kUInt8, conv.channels), table = w.Table(std::move(turned));

@@ -20,28 +20,19 @@ static int level(float v, int low, int high, int zero) {
 
 // For sums whose product with the factor is known to be small.
 constexpr std::string_view kSmallLevel = R"(#if defined(__GNUC__)
-#define ALWAYS_INLINE __attribute__((always_inline)) inline
+#define ALWAYS_INLINE __attribute__((always_inline, unused)) inline
 #else
 #define ALWAYS_INLINE inline
 #endif
 #if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
-#include <arm_mve.h>
-#define HELIUM 1
+)"
+                                         "#include <arm_mve.h>\n"
+                                         R"(#define HELIUM 1
 #elif defined(__ARM_FEATURE_DSP) && defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
 #define SMLAD 1
 static ALWAYS_INLINE int32_t smlad(uint32_t a, uint32_t b, int32_t c) {
   int32_t r;
   __asm__("smlad %0, %1, %2, %3" : "=r"(r) : "r"(a), "r"(b), "r"(c));
-  return r;
-}
-static ALWAYS_INLINE int32_t smlabb(uint32_t a, uint32_t b, int32_t c) {
-  int32_t r;
-  __asm__("smlabb %0, %1, %2, %3" : "=r"(r) : "r"(a), "r"(b), "r"(c));
-  return r;
-}
-static ALWAYS_INLINE int32_t smlatt(uint32_t a, uint32_t b, int32_t c) {
-  int32_t r;
-  __asm__("smlatt %0, %1, %2, %3" : "=r"(r) : "r"(a), "r"(b), "r"(c));
   return r;
 }
 static ALWAYS_INLINE uint32_t sxtb16(uint32_t a) {
@@ -199,12 +190,16 @@ static void dense_NAME(const uint8_t *x, int x_stride, int rows, const int8_t *w
       {
         const float f = factor[n];
         uint32_t l = two_levels(s0, s1, f, f, least, most, base);
-        y[n] = (uint8_t)l;
-        if (there > 1) y[columns + n] = (uint8_t)(l >> 16);
-        if (there > 2) {
-          l = two_levels(s2, s3, f, f, least, most, base);
-          y[2 * columns + n] = (uint8_t)l;
-          if (there > 3) y[3 * columns + n] = (uint8_t)(l >> 16);
+        uint32_t h = two_levels(s2, s3, f, f, least, most, base);
+        uint8_t *to = y + n;
+        to[0] = (uint8_t)l;
+        if (there == 4) {
+          to[columns] = (uint8_t)(l >> 16);
+          to[2 * columns] = (uint8_t)h;
+          to[3 * columns] = (uint8_t)(h >> 16);
+        } else {
+          if (there > 1) to[columns] = (uint8_t)(l >> 16);
+          if (there > 2) to[2 * columns] = (uint8_t)h;
         }
       }
     }
@@ -256,11 +251,12 @@ static void dense_NAME(const uint8_t *x, int x_stride, int rows, const int8_t *w
 )";
 
 constexpr std::string_view kDepthwise =
-    R"(static void depthwise_NAME(const uint8_t *x, const int8_t *w, const int32_t *start, const float *factor, uint8_t *pad, uint8_t *y,
+    R"(/* weights: for four channels, pairs of taps of each */
+static void depthwise_NAME(const uint8_t *x, const int16_t *w, const int32_t *start, const float *factor, uint8_t *pad, uint8_t *y,
                          int channels, int height, int width, int oh, int ow, int kh, int kw, int sh, int sw, int dh, int dw, int top,
                          int left, int x_zero, int low, int high, int zero) {
   const int32_t base = 0x4b400000 - zero;
-  const uint8_t *tap[25];
+  const uint8_t *tap[26];
   int offset[25];
   for (int i = 0; i < kh; i++)
     for (int j = 0; j < kw; j++) offset[i * kw + j] = (i * dh * width + j * dw) * channels;
@@ -281,51 +277,38 @@ constexpr std::string_view kDepthwise =
           const int u = o * sh - top + i * dh, v = p * sw - left + j * dw;
           tap[taps++] = u < 0 || u >= height || v < 0 || v >= width ? pad : x + (u * width + v) * channels;
         }
+      if (taps % 2) tap[taps++] = pad;
 #if defined(SMLAD)
       for (; c + 4 <= channels; c += 4) {
-        const int8_t *q = w + c * taps;
+        const int16_t *q = w + c * taps;
         int32_t s0 = start[c], s1 = start[c + 1], s2 = start[c + 2], s3 = start[c + 3];
         const uint8_t *const *t = tap, *const *const end = tap + taps;
-#define TAP                                                                              \
-  {                                                                                      \
-    const uint32_t a = word(*t++ + c), b = word(q);                                      \
-    const uint32_t a0 = EXTxtb16(a), a1 = EXTxtb16_high(a), b0 = sxtb16(b), b1 = sxtb16_high(b); \
-    s0 = smlabb(a0, b0, s0), s2 = smlatt(a0, b0, s2);                                    \
-    s1 = smlabb(a1, b1, s1), s3 = smlatt(a1, b1, s3);                                    \
-    q += 4;                                                                              \
-  }
-        while (end - t >= 3) {
-          TAP TAP TAP
-        }
-        while (t != end) TAP
-#undef TAP
+        do {
+          const uint32_t a = word(t[0] + c), b = word(t[1] + c);
+          uint32_t u, v;
+          __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(u) : "r"(a), "r"(b));
+          __asm__("pkhtb %0, %2, %1, asr #16" : "=r"(v) : "r"(a), "r"(b));
+          s0 = smlad(EXTxtb16(u), word(q), s0);
+          s1 = smlad(EXTxtb16_high(u), word(q + 2), s1);
+          s2 = smlad(EXTxtb16(v), word(q + 4), s2);
+          s3 = smlad(EXTxtb16_high(v), word(q + 6), s3);
+          q += 8, t += 2;
+        } while (t != end);
         {
-          uint32_t v = two_levels(s0, s1, factor[c], factor[c + 1], least, most, base);
-          y[c] = (uint8_t)v;
-          y[c + 1] = (uint8_t)(v >> 16);
-          v = two_levels(s2, s3, factor[c + 2], factor[c + 3], least, most, base);
-          y[c + 2] = (uint8_t)v;
-          y[c + 3] = (uint8_t)(v >> 16);
+          const uint32_t l = two_levels(s0, s2, factor[c], factor[c + 2], least, most, base);
+          const uint32_t h = two_levels(s1, s3, factor[c + 1], factor[c + 3], least, most, base);
+          const uint32_t all = (l & 0xff00ffu) | (h & 0xff00ffu) << 8;
+          memcpy(y + c, &all, 4);
         }
       }
 #elif defined(HELIUM)
-      for (; c + 8 <= channels; c += 8) {
-        const int8_t *q = w + c * taps;
-        int32x4_t s = vld1q_s32(start + c), r = vld1q_s32(start + c + 4);
-        for (int t = 0; t < taps; t++, q += 4) {
-          s = vaddq_s32(s, vmulq_s32(LOAD4(tap[t] + c), vldrbq_s32(q)));
-          r = vaddq_s32(r, vmulq_s32(LOAD4(tap[t] + c + 4), vldrbq_s32(q + 4 * taps)));
-        }
-        s = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(s), vld1q_f32(factor + c)));
-        s = vminq_s32(vmaxq_s32(vaddq_n_s32(s, zero), vdupq_n_s32(low)), vdupq_n_s32(high));
-        vstrbq_s32((int8_t *)y + c, s);
-        r = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(r), vld1q_f32(factor + c + 4)));
-        r = vminq_s32(vmaxq_s32(vaddq_n_s32(r, zero), vdupq_n_s32(low)), vdupq_n_s32(high));
-        vstrbq_s32((int8_t *)y + c + 4, r);
-      }
       for (; c + 4 <= channels; c += 4) {
+        const int16_t *q = w + c * taps;
         int32x4_t s = vld1q_s32(start + c);
-        for (int t = 0; t < taps; t++) s = vaddq_s32(s, vmulq_s32(LOAD4(tap[t] + c), vldrbq_s32(w + (c * taps + t * 4))));
+        for (int t = 0; t < taps; t += 2, q += 8) {
+          const int16x8_t a = (int16x8_t)vsliq_n_s32(LOAD4(tap[t] + c), LOAD4(tap[t + 1] + c), 16), b = vld1q_s16(q);
+          s = vaddq_s32(vaddq_s32(s, vmullbq_int_s16(a, b)), vmulltq_int_s16(a, b));
+        }
         s = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(s), vld1q_f32(factor + c)));
         s = vminq_s32(vmaxq_s32(vaddq_n_s32(s, zero), vdupq_n_s32(low)), vdupq_n_s32(high));
         vstrbq_s32((int8_t *)y + c, s);
@@ -333,7 +316,7 @@ constexpr std::string_view kDepthwise =
 #endif
       for (int rest = channels - c; rest > 0; rest--, c++) {
         int32_t s = start[c];
-        for (int t = 0; t < taps; t++) s += (int32_t)((const BYTE *)tap[t])[c] * w[(c / 4 * taps + t) * 4 + c % 4];
+        for (int t = 0; t < taps; t++) s += (int32_t)((const BYTE *)tap[t])[c] * w[(c / 4 * taps + t / 2 * 2) * 4 + c % 4 * 2 + t % 2];
         y[c] = small_level(s, factor[c], low, high, base);
       }
     }

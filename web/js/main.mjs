@@ -167,7 +167,11 @@ async function start() {
   listen();
   if (location.protocol === 'file:') ferry.env.wasm.wasmBinary = await wasmFromScript();
   const asked = new URLSearchParams(location.search), wanted = asked.get('model');
-  if (wanted) await app.open(wanted, wanted.split('/').pop(), asked.getAll('data').map((path) => ({path, data: new URL(`${wanted.replace(/[^/]*$/, '')}${path}`, location.href).href})));
-  app.ready = true;
+  const name = wanted && wanted.split('/').pop();
+  if (wanted) await app.open(wanted, name, asked.getAll('data').map((path) => ({path, data: new URL(`${wanted.replace(/[^/]*$/, '')}${path}`, location.href).href})))
+    .catch(async (error) => {
+      await app.open(wanted, name);  // without its weights it can be seen still
+      status(error.message);
+    });
 }
-start().catch((error) => status(error.message));
+start().catch((error) => status(error.message)).finally(() => { app.ready = true; });

@@ -45,6 +45,11 @@ void Connection::OnReady(bool readable, bool writable, bool broken) {
     if (protocol_ && backlog() == 0 && !closed_) protocol_->OnWritable();
   }
   if (!closed_ && readable_) ReadAll();
+  // The end came with the last bytes, and nothing tells of it again.
+  if (broken && !closed_ && !at_end_) {
+    readable_ = true;
+    ReadAll();
+  }
 }
 
 void Connection::ReadAll() {

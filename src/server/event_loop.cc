@@ -113,7 +113,7 @@ void EventLoop::Run() {
       const uint32_t flags = events[i].events;
       if (Watched* watched = Find(events[i].data.u64)) try {
           watched->OnReady((flags & (EPOLLIN | EPOLLRDHUP)) != 0, (flags & EPOLLOUT) != 0,
-                           (flags & (EPOLLERR | EPOLLHUP)) != 0);
+                           (flags & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) != 0);
         } catch (const std::exception&) {
           watched->OnFailure();
         }

@@ -302,7 +302,10 @@ class StreamCall : public GrpcCall {
     uint64_t first = 0;
     bool half_closed = false, ends_on_error = false, ended = false;
 
-    void Put(uint64_t slot, const std::string& response) {
+    void Put(uint64_t slot, std::string response) {
+      // Clients of streams look for this parameter: {"triton_final_response": true}.
+      static constexpr std::string_view kFinal = "\x22\x1b\x0a\x15triton_final_response\x12\x02\x08\x01";
+      response += kFinal;
       std::string message;
       AppendLengthDelimited(message, 2, response);
       Fill(slot, std::move(message), std::nullopt);

@@ -145,6 +145,7 @@ class Calls(unittest.TestCase):
         self.assertEqual([a.infer_response.id for a in answers], [str(i) for i in range(20)])
         self.assertEqual([i for i, a in enumerate(answers) if a.error_message], [10])
         self.assertIn("unexpected inference input", answers[10].error_message)
+        self.assertTrue(answers[0].infer_response.parameters["triton_final_response"].bool_param)
 
     def test_large(self):
         request = pb.ModelInferRequest(model_name="identity_fp32")

@@ -77,6 +77,34 @@ struct Axes {
   int64_t kept_dims[8], kept_strides[8], gone_dims[8], gone_strides[8];
 };
 
+// [outer, count, inner] to [outer, inner]: neighbouring threads read neighbouring columns, warps share the rows.
+constexpr char kReduceColumnsSource[] = R"(
+extern "C" __global__ void ReduceColumns(const ELEMENT* x, ELEMENT* y, int64 outer, int64 rows, int64 inner) {
+  __shared__ COMPUTE parts[WARPS][32];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int64 groups = (inner + 31) / 32;
+  for (int64 block = blockIdx.x; block < outer * groups; block += gridDim.x) {
+    const int64 base = block / groups * rows * inner, column = block % groups * 32 + lane;
+    COMPUTE joined = FIRST;
+    if (column < inner) {
+#pragma unroll 4
+      for (int64 row = warp; row < rows; row += WARPS) {
+        const COMPUTE v = COMPUTE(Load(x[base + row * inner + column]));
+        joined = JOIN()(joined, COMPUTE(EACH));
+      }
+    }
+    __syncthreads();
+    parts[warp][lane] = joined;
+    __syncthreads();
+    if (warp == 0 && column < inner) {
+      for (int i = 1; i < WARPS; ++i) joined = JOIN()(joined, parts[i][lane]);
+      const COMPUTE count = COMPUTE(rows);
+      y[block / groups * inner + column] = Stored<ELEMENT>::From(COMPUTE(LAST));
+    }
+  }
+}
+)";
+
 struct ReductionText {
   const char *join, *first, *each, *last;
 };
@@ -104,6 +132,16 @@ KernelSource ReduceSource(Reduction reduction, DType type, int team) {
                         ComputeTypeName(type), "\n#define IS_LOG_SUM_EXP ", reduction == Reduction::kLogSumExp,
                         "\n#define JOIN ", text.join, "\n#define FIRST ", text.first, "\n#define EACH ", text.each,
                         "\n#define LAST ", text.last, kTeam, kReduceSource)};
+}
+
+constexpr unsigned kColumnWarps = 16;
+
+KernelSource ReduceColumnsSource(Reduction reduction, DType type) {
+  const ReductionText text = TextOf(reduction, type);
+  return {"ReduceColumns",
+          Cat("#define TEAM 32\n#define WARPS ", kColumnWarps, "\n#define ELEMENT ", TypeName(type),
+              "\n#define COMPUTE ", ComputeTypeName(type), "\n#define JOIN ", text.join, "\n#define FIRST ", text.first,
+              "\n#define EACH ", text.each, "\n#define LAST ", text.last, kTeam, kReduceColumnsSource)};
 }
 
 constexpr char kSoftmaxSource[] = R"(
@@ -319,6 +357,18 @@ void Reduce(const Device& device, Reduction reduction, const Tensor& x, const st
       walk.rows *= x.dim(i), add(x.dim(i), strides[i], walk.kept, walk.kept_dims, walk.kept_strides);
   walk.kept = std::max(walk.kept, 1);
   walk.gone = std::max(walk.gone, 1);
+  // Columns of matrices, one after the other: what is left of an image's pixels.
+  const int64_t inner = walk.kept_dims[walk.kept - 1];
+  const bool columns = walk.gone == 1 && walk.kept <= 2 && walk.kept_strides[walk.kept - 1] == 1 &&
+                       walk.gone_strides[0] == inner && (walk.kept == 1 || walk.kept_strides[0] == walk.count * inner);
+  if (columns && walk.count >= 32 && IsFloating(x.dtype()) && reduction != Reduction::kLogSumExp) {
+    const int64_t outer = walk.rows / inner, blocks = outer * ((inner + 31) / 32);
+    const Grid grid{static_cast<unsigned>(std::min<int64_t>(blocks, 1 << 20)), kColumnWarps * 32};
+    return Launch(device,
+                  FindKernel(device, Cat("reduce columns ", static_cast<int>(reduction), x.dtype()),
+                             [&] { return ReduceColumnsSource(reduction, x.dtype()); }),
+                  grid, x.address(), y.address(), outer, walk.count, inner);
+  }
   // Neighbouring rows are read by neighbouring threads where a row's elements lie apart.
   const bool apart = walk.gone_strides[walk.gone - 1] != 1 && walk.rows >= 1024;
   const int team = apart || walk.count < 4 ? 1 : walk.count <= 256 ? 32 : 256;
@@ -396,6 +446,7 @@ std::vector<KernelSource> AllKernelSources() {
         Reduction::kL2, Reduction::kSumSquare, Reduction::kLogSum, Reduction::kLogSumExp})
     all.push_back(ReduceSource(reduction, DType::kFloat, reduction == Reduction::kMax ? 1 : 256));
   all.push_back(ReduceSource(Reduction::kMax, DType::kInt64, 32));
+  all.push_back(ReduceColumnsSource(Reduction::kMean, DType::kFloat16));
   all.push_back(SoftmaxSource(DType::kFloat, {32, 4}, true, false, false));
   all.push_back(SoftmaxSource(DType::kFloat16, {256, 8}, false, true, true));
   all.push_back(NormalizeSource(DType::kFloat, {128, 8}, true, true, true));

@@ -186,6 +186,7 @@ std::optional<ChosenKernel> ChooseResize(const OperatorRequest& request) {
         for (int64_t k = 0; k < axis.output; ++k) taps.input.push_back(k), taps.weight.push_back(1);
       } else {
         taps = MakeTaps(attributes, axis);
+        taps.weight.resize(taps.input.size(), 1);  // nearest ones have none
       }
       plan->how.strides[i] = strides[i - missing];
     }

@@ -48,7 +48,8 @@ TEST(Precision, HasNames) {
     PrecisionNamed("fp8");
     FAIL() << "fp8 is no precision";
   } catch (const Error& error) {
-    EXPECT_NE(error.message().find("'fp8'; there are float32, bf16, tf32 and fp16"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("'fp8'; there are float32, bf16, tf32 and fp16"), std::string::npos)
+        << error.message();
   }
 }
 

@@ -37,7 +37,8 @@ constexpr Option kOptions[] = {
      .help = "write what each step of one more run took, for ui.perfetto.dev and chrome://tracing",
      .completes = Completes::kFile},
     {.name = "on-device",
-     .help = "inputs lie on the first provider's device and results stay there: copies to and from it are not measured"},
+     .help =
+         "inputs lie on the first provider's device and results stay there: copies to and from it are not measured"},
     {.name = "on-request",
      .help = "run only when asked: each line of standard input is a number of runs, answered by a line of JSON with "
              "their times; for measuring in turns with another program"},

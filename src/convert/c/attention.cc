@@ -169,6 +169,9 @@ void WriteRotary(StepWriter& w) {
 
 }  // namespace
 
-const std::vector<KernelEntry> attention_kernels = {{"Attention", WriteAttention}, {"RotaryEmbedding", WriteRotary}};
+const std::vector<KernelEntry>& AttentionKernels() {
+  static const std::vector<KernelEntry> kernels = {{"Attention", WriteAttention}, {"RotaryEmbedding", WriteRotary}};
+  return kernels;
+}
 
 }  // namespace ferry::c

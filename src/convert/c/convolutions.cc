@@ -208,13 +208,16 @@ void WriteImageAffine(StepWriter& w) {
 
 }  // namespace
 
-const std::vector<KernelEntry> convolution_kernels = {
-    {"Conv", WriteConv},
-    {"ferry.ImageConv", WriteImageConv},
-    {"ConvInteger", WriteConvInteger},
-    {"ConvTranspose", WriteConvTranspose},
-    {"ferry.ImageConvTranspose", WriteImageConvTranspose},
-    {"ferry.ImageAffine", WriteImageAffine},
-};
+const std::vector<KernelEntry>& ConvolutionKernels() {
+  static const std::vector<KernelEntry> kernels = {
+      {"Conv", WriteConv},
+      {"ferry.ImageConv", WriteImageConv},
+      {"ConvInteger", WriteConvInteger},
+      {"ConvTranspose", WriteConvTranspose},
+      {"ferry.ImageConvTranspose", WriteImageConvTranspose},
+      {"ferry.ImageAffine", WriteImageAffine},
+  };
+  return kernels;
+}
 
 }  // namespace ferry::c

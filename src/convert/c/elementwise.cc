@@ -294,36 +294,39 @@ std::string BinaryText(StepWriter& w, const std::string& op, const std::string& 
   return Binary(w, op, a, b, type, type);
 }
 
-const std::vector<KernelEntry> elementwise_kernels = [] {
-  std::vector<KernelEntry> entries;
-  for (const char* name : {"Abs",         "Neg",       "Sign",
-                           "Relu",        "Not",       "BitwiseNot",
-                           "Floor",       "Ceil",      "Round",
-                           "IsNaN",       "IsInf",     "Exp",
-                           "Log",         "Sqrt",      "Sin",
-                           "Cos",         "Tan",       "Asin",
-                           "Acos",        "Atan",      "Sinh",
-                           "Cosh",        "Tanh",      "Asinh",
-                           "Acosh",       "Atanh",     "Erf",
-                           "Reciprocal",  "Sigmoid",   "Softplus",
-                           "Softsign",    "LeakyRelu", "ThresholdedRelu",
-                           "Elu",         "Celu",      "Selu",
-                           "HardSigmoid", "HardSwish", "Swish",
-                           "Mish",        "Gelu",      "Shrink"})
-    entries.push_back({name, WriteUnary});
-  for (const char* name :
-       {"Add", "Sub", "Mul", "Div", "PRelu", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or",
-        "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift", "Mod", "Pow"})
-    entries.push_back({name, WriteBinary});
-  for (const char* name : {"Sum", "Mean", "Max", "Min"}) entries.push_back({name, WriteVariadic});
-  entries.insert(entries.end(), {{"Where", WriteWhere},
-                                 {"Clip", WriteClip},
-                                 {"Cast", WriteCast},
-                                 {"CastLike", WriteCast},
-                                 {"BitCast", WriteBitCast},
-                                 {"Identity", WriteCopy},
-                                 {"Reshape", WriteCopy}});
-  return entries;
-}();
+const std::vector<KernelEntry>& ElementwiseKernels() {
+  static const std::vector<KernelEntry> kernels = [] {
+    std::vector<KernelEntry> entries;
+    for (const char* name : {"Abs",         "Neg",       "Sign",
+                             "Relu",        "Not",       "BitwiseNot",
+                             "Floor",       "Ceil",      "Round",
+                             "IsNaN",       "IsInf",     "Exp",
+                             "Log",         "Sqrt",      "Sin",
+                             "Cos",         "Tan",       "Asin",
+                             "Acos",        "Atan",      "Sinh",
+                             "Cosh",        "Tanh",      "Asinh",
+                             "Acosh",       "Atanh",     "Erf",
+                             "Reciprocal",  "Sigmoid",   "Softplus",
+                             "Softsign",    "LeakyRelu", "ThresholdedRelu",
+                             "Elu",         "Celu",      "Selu",
+                             "HardSigmoid", "HardSwish", "Swish",
+                             "Mish",        "Gelu",      "Shrink"})
+      entries.push_back({name, WriteUnary});
+    for (const char* name :
+         {"Add", "Sub", "Mul", "Div", "PRelu", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or",
+          "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift", "Mod", "Pow"})
+      entries.push_back({name, WriteBinary});
+    for (const char* name : {"Sum", "Mean", "Max", "Min"}) entries.push_back({name, WriteVariadic});
+    entries.insert(entries.end(), {{"Where", WriteWhere},
+                                   {"Clip", WriteClip},
+                                   {"Cast", WriteCast},
+                                   {"CastLike", WriteCast},
+                                   {"BitCast", WriteBitCast},
+                                   {"Identity", WriteCopy},
+                                   {"Reshape", WriteCopy}});
+    return entries;
+  }();
+  return kernels;
+}
 
 }  // namespace ferry::c

@@ -8,9 +8,9 @@ KernelWriter FindKernel(const Node& node) {
   static const std::unordered_map<std::string_view, KernelWriter> by_name = [] {
     std::unordered_map<std::string_view, KernelWriter> all;
     for (const std::vector<KernelEntry>* family :
-         {&elementwise_kernels, &reduction_kernels, &product_kernels, &convolution_kernels, &pool_kernels,
-          &movement_kernels, &quantized_kernels, &normalization_kernels, &indexing_kernels, &attention_kernels,
-          &loss_kernels, &quantize_kernels, &image_kernels, &recurrent_kernels, &signal_kernels})
+         {&ElementwiseKernels(), &ReductionKernels(), &ProductKernels(), &ConvolutionKernels(), &PoolKernels(),
+          &MovementKernels(), &QuantizedKernels(), &NormalizationKernels(), &IndexingKernels(), &AttentionKernels(),
+          &LossKernels(), &QuantizeKernels(), &ImageKernels(), &RecurrentKernels(), &SignalKernels()})
       for (const KernelEntry& entry : *family) all.emplace(entry.name, entry.write);
     return all;
   }();

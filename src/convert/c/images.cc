@@ -180,7 +180,10 @@ void WriteCol2Im(StepWriter& w) {
 
 }  // namespace
 
-const std::vector<KernelEntry> image_kernels = {
-    {"Resize", WriteResize}, {"GridSample", WriteGridSample}, {"Col2Im", WriteCol2Im}};
+const std::vector<KernelEntry>& ImageKernels() {
+  static const std::vector<KernelEntry> kernels = {
+      {"Resize", WriteResize}, {"GridSample", WriteGridSample}, {"Col2Im", WriteCol2Im}};
+  return kernels;
+}
 
 }  // namespace ferry::c

@@ -220,18 +220,21 @@ void WriteMaxUnpool(StepWriter& w) {
 
 }  // namespace
 
-const std::vector<KernelEntry> indexing_kernels = {
-    {"Gather", WriteGather},
-    {"GatherElements", WriteGatherElements},
-    {"GatherND", WriteGatherNd},
-    {"ScatterElements", WriteScatterElements},
-    {"Scatter", WriteScatterElements},
-    {"ScatterND", WriteScatterNd},
-    {"TensorScatter", WriteTensorScatter},
-    {"OneHot", WriteOneHot},
-    {"TopK", WriteTopK},
-    {"ReverseSequence", WriteReverseSequence},
-    {"MaxUnpool", WriteMaxUnpool},
-};
+const std::vector<KernelEntry>& IndexingKernels() {
+  static const std::vector<KernelEntry> kernels = {
+      {"Gather", WriteGather},
+      {"GatherElements", WriteGatherElements},
+      {"GatherND", WriteGatherNd},
+      {"ScatterElements", WriteScatterElements},
+      {"Scatter", WriteScatterElements},
+      {"ScatterND", WriteScatterNd},
+      {"TensorScatter", WriteTensorScatter},
+      {"OneHot", WriteOneHot},
+      {"TopK", WriteTopK},
+      {"ReverseSequence", WriteReverseSequence},
+      {"MaxUnpool", WriteMaxUnpool},
+  };
+  return kernels;
+}
 
 }  // namespace ferry::c

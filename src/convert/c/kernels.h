@@ -15,8 +15,20 @@ std::string ActivationText(StepWriter& w, const Activation& activation, const st
 std::string UnaryText(const StepWriter& w, const std::string& op, const std::string& x, DType type);
 std::string BinaryText(StepWriter& w, const std::string& op, const std::string& a, const std::string& b, DType type);
 
-extern const std::vector<KernelEntry> elementwise_kernels, reduction_kernels, product_kernels, convolution_kernels,
-    pool_kernels, normalization_kernels, movement_kernels, indexing_kernels, quantized_kernels, quantize_kernels,
-    recurrent_kernels, attention_kernels, signal_kernels, image_kernels, loss_kernels, ml_kernels;
+const std::vector<KernelEntry>& ElementwiseKernels();
+const std::vector<KernelEntry>& ReductionKernels();
+const std::vector<KernelEntry>& ProductKernels();
+const std::vector<KernelEntry>& ConvolutionKernels();
+const std::vector<KernelEntry>& PoolKernels();
+const std::vector<KernelEntry>& NormalizationKernels();
+const std::vector<KernelEntry>& MovementKernels();
+const std::vector<KernelEntry>& IndexingKernels();
+const std::vector<KernelEntry>& QuantizedKernels();
+const std::vector<KernelEntry>& QuantizeKernels();
+const std::vector<KernelEntry>& RecurrentKernels();
+const std::vector<KernelEntry>& AttentionKernels();
+const std::vector<KernelEntry>& SignalKernels();
+const std::vector<KernelEntry>& ImageKernels();
+const std::vector<KernelEntry>& LossKernels();
 
 }  // namespace ferry::c

@@ -46,7 +46,10 @@ void WriteLoss(StepWriter& w) {
 
 }  // namespace
 
-const std::vector<KernelEntry> loss_kernels = {{"NegativeLogLikelihoodLoss", WriteLoss},
-                                               {"SoftmaxCrossEntropyLoss", WriteLoss}};
+const std::vector<KernelEntry>& LossKernels() {
+  static const std::vector<KernelEntry> kernels = {{"NegativeLogLikelihoodLoss", WriteLoss},
+                                                   {"SoftmaxCrossEntropyLoss", WriteLoss}};
+  return kernels;
+}
 
 }  // namespace ferry::c

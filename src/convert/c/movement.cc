@@ -211,24 +211,27 @@ void WriteDropout(StepWriter& w) {
 
 }  // namespace
 
-const std::vector<KernelEntry> movement_kernels = {
-    {"Transpose", WriteMover},
-    {"Slice", WriteMover},
-    {"Expand", WriteMover},
-    {"Tile", WriteMover},
-    {"DepthToSpace", WriteMover},
-    {"CenterCropPad", WriteMover},
-    {"SpaceToDepth", WriteMover},
-    {"Split", WriteMover},
-    {"Squeeze", WriteMover},
-    {"Unsqueeze", WriteMover},
-    {"ferry.ImageShuffle", WriteMover},
-    {"Pad", WritePad},
-    {"Concat", WriteConcat},
-    {"Trilu", WriteTrilu},
-    {"EyeLike", WriteEyeLike},
-    {"Dropout", WriteDropout},
-    {"RandomUniformLike", WriteConstant},
-};
+const std::vector<KernelEntry>& MovementKernels() {
+  static const std::vector<KernelEntry> kernels = {
+      {"Transpose", WriteMover},
+      {"Slice", WriteMover},
+      {"Expand", WriteMover},
+      {"Tile", WriteMover},
+      {"DepthToSpace", WriteMover},
+      {"CenterCropPad", WriteMover},
+      {"SpaceToDepth", WriteMover},
+      {"Split", WriteMover},
+      {"Squeeze", WriteMover},
+      {"Unsqueeze", WriteMover},
+      {"ferry.ImageShuffle", WriteMover},
+      {"Pad", WritePad},
+      {"Concat", WriteConcat},
+      {"Trilu", WriteTrilu},
+      {"EyeLike", WriteEyeLike},
+      {"Dropout", WriteDropout},
+      {"RandomUniformLike", WriteConstant},
+  };
+  return kernels;
+}
 
 }  // namespace ferry::c

@@ -199,15 +199,18 @@ void WriteMeanVariance(StepWriter& w) {
 
 }  // namespace
 
-const std::vector<KernelEntry> normalization_kernels = {
-    {"LayerNormalization", WriteLayerNorm},
-    {"RMSNormalization", WriteLayerNorm},
-    {"InstanceNormalization", WriteInstanceNorm},
-    {"GroupNormalization", WriteGroupNorm},
-    {"BatchNormalization", WriteBatchNorm},
-    {"LRN", WriteLrn},
-    {"LpNormalization", WriteLpNorm},
-    {"MeanVarianceNormalization", WriteMeanVariance},
-};
+const std::vector<KernelEntry>& NormalizationKernels() {
+  static const std::vector<KernelEntry> kernels = {
+      {"LayerNormalization", WriteLayerNorm},
+      {"RMSNormalization", WriteLayerNorm},
+      {"InstanceNormalization", WriteInstanceNorm},
+      {"GroupNormalization", WriteGroupNorm},
+      {"BatchNormalization", WriteBatchNorm},
+      {"LRN", WriteLrn},
+      {"LpNormalization", WriteLpNorm},
+      {"MeanVarianceNormalization", WriteMeanVariance},
+  };
+  return kernels;
+}
 
 }  // namespace ferry::c

@@ -163,16 +163,19 @@ void WriteImageMean(StepWriter& w) { WriteGlobal(w, true, 0, false); }
 
 }  // namespace
 
-const std::vector<KernelEntry> pool_kernels = {
-    {"MaxPool", WriteMaxPool},
-    {"ferry.ImageMaxPool", WriteImageMaxPool},
-    {"AveragePool", WriteAveragePool},
-    {"ferry.ImageAveragePool", WriteImageAveragePool},
-    {"LpPool", WriteLpPool},
-    {"GlobalAveragePool", WriteGlobalAverage},
-    {"GlobalMaxPool", WriteGlobalMax},
-    {"GlobalLpPool", WriteGlobalLp},
-    {"ferry.ImageMean", WriteImageMean},
-};
+const std::vector<KernelEntry>& PoolKernels() {
+  static const std::vector<KernelEntry> kernels = {
+      {"MaxPool", WriteMaxPool},
+      {"ferry.ImageMaxPool", WriteImageMaxPool},
+      {"AveragePool", WriteAveragePool},
+      {"ferry.ImageAveragePool", WriteImageAveragePool},
+      {"LpPool", WriteLpPool},
+      {"GlobalAveragePool", WriteGlobalAverage},
+      {"GlobalMaxPool", WriteGlobalMax},
+      {"GlobalLpPool", WriteGlobalLp},
+      {"ferry.ImageMean", WriteImageMean},
+  };
+  return kernels;
+}
 
 }  // namespace ferry::c

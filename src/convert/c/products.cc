@@ -99,11 +99,14 @@ void WriteGemm(StepWriter& w) {
 
 }  // namespace
 
-const std::vector<KernelEntry> product_kernels = {
-    {"MatMul", WriteMatMul},
-    {"MatMulInteger", WriteMatMulInteger},
-    {"Gemm", WriteGemm},
-    {"ferry.FusedMatMul", WriteFusedMatMul},
-};
+const std::vector<KernelEntry>& ProductKernels() {
+  static const std::vector<KernelEntry> kernels = {
+      {"MatMul", WriteMatMul},
+      {"MatMulInteger", WriteMatMulInteger},
+      {"Gemm", WriteGemm},
+      {"ferry.FusedMatMul", WriteFusedMatMul},
+  };
+  return kernels;
+}
 
 }  // namespace ferry::c

@@ -142,12 +142,15 @@ void WriteQLinearConv(StepWriter& w) {
 
 }  // namespace
 
-const std::vector<KernelEntry> quantize_kernels = {
-    {"QuantizeLinear", WriteQuantize},
-    {"DequantizeLinear", WriteDequantize},
-    {"DynamicQuantizeLinear", WriteDynamicQuantize},
-    {"QLinearMatMul", WriteQLinearMatMul},
-    {"QLinearConv", WriteQLinearConv},
-};
+const std::vector<KernelEntry>& QuantizeKernels() {
+  static const std::vector<KernelEntry> kernels = {
+      {"QuantizeLinear", WriteQuantize},
+      {"DequantizeLinear", WriteDequantize},
+      {"DynamicQuantizeLinear", WriteDynamicQuantize},
+      {"QLinearMatMul", WriteQLinearMatMul},
+      {"QLinearConv", WriteQLinearConv},
+  };
+  return kernels;
+}
 
 }  // namespace ferry::c

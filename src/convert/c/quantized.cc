@@ -235,10 +235,13 @@ void WriteQuantizedMean(StepWriter& w) {
 
 }  // namespace
 
-const std::vector<KernelEntry> quantized_kernels = {
-    {"ferry.QuantizedImageConv", WriteQuantizedImageConv}, {"ferry.QuantizedConv", WriteQuantizedConv},
-    {"ferry.QuantizedMatMul", WriteQuantizedMatMul},       {"ferry.QuantizedAdd", WriteQuantizedAdd},
-    {"ferry.QuantizedLookup", WriteQuantizedLookup},       {"ferry.QuantizedMean", WriteQuantizedMean},
-};
+const std::vector<KernelEntry>& QuantizedKernels() {
+  static const std::vector<KernelEntry> kernels = {
+      {"ferry.QuantizedImageConv", WriteQuantizedImageConv}, {"ferry.QuantizedConv", WriteQuantizedConv},
+      {"ferry.QuantizedMatMul", WriteQuantizedMatMul},       {"ferry.QuantizedAdd", WriteQuantizedAdd},
+      {"ferry.QuantizedLookup", WriteQuantizedLookup},       {"ferry.QuantizedMean", WriteQuantizedMean},
+  };
+  return kernels;
+}
 
 }  // namespace ferry::c

@@ -212,9 +212,12 @@ void WriteCausalConv(StepWriter& w) {
 
 }  // namespace
 
-const std::vector<KernelEntry> recurrent_kernels = {{"RNN", WriteRecurrent},
-                                                    {"GRU", WriteRecurrent},
-                                                    {"LSTM", WriteRecurrent},
-                                                    {"CausalConvWithState", WriteCausalConv}};
+const std::vector<KernelEntry>& RecurrentKernels() {
+  static const std::vector<KernelEntry> kernels = {{"RNN", WriteRecurrent},
+                                                   {"GRU", WriteRecurrent},
+                                                   {"LSTM", WriteRecurrent},
+                                                   {"CausalConvWithState", WriteCausalConv}};
+  return kernels;
+}
 
 }  // namespace ferry::c

@@ -185,14 +185,18 @@ void WriteCumulative(StepWriter& w) {
 
 }  // namespace
 
-const std::vector<KernelEntry> reduction_kernels = [] {
-  std::vector<KernelEntry> entries = {
-      {"ArgMax", WriteArg},      {"ArgMin", WriteArg},        {"Softmax", WriteSoftmax},   {"LogSoftmax", WriteSoftmax},
-      {"Hardmax", WriteSoftmax}, {"CumSum", WriteCumulative}, {"CumProd", WriteCumulative}};
-  for (const char* name : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
-                           "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"})
-    entries.push_back({name, WriteReduce});
-  return entries;
-}();
+const std::vector<KernelEntry>& ReductionKernels() {
+  static const std::vector<KernelEntry> kernels = [] {
+    std::vector<KernelEntry> entries = {{"ArgMax", WriteArg},        {"ArgMin", WriteArg},
+                                        {"Softmax", WriteSoftmax},   {"LogSoftmax", WriteSoftmax},
+                                        {"Hardmax", WriteSoftmax},   {"CumSum", WriteCumulative},
+                                        {"CumProd", WriteCumulative}};
+    for (const char* name : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+                             "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"})
+      entries.push_back({name, WriteReduce});
+    return entries;
+  }();
+  return kernels;
+}
 
 }  // namespace ferry::c

@@ -149,10 +149,13 @@ void WriteBinarizer(StepWriter& w) {
 
 }  // namespace
 
-const std::vector<KernelEntry> signal_kernels = {{"DFT", WriteDft},
-                                                 {"STFT", WriteStft},
-                                                 {"Einsum", WriteEinsum},
-                                                 {"Det", WriteDet},
-                                                 {"ai.onnx.ml.Binarizer", WriteBinarizer}};
+const std::vector<KernelEntry>& SignalKernels() {
+  static const std::vector<KernelEntry> kernels = {{"DFT", WriteDft},
+                                                   {"STFT", WriteStft},
+                                                   {"Einsum", WriteEinsum},
+                                                   {"Det", WriteDet},
+                                                   {"ai.onnx.ml.Binarizer", WriteBinarizer}};
+  return kernels;
+}
 
 }  // namespace ferry::c

@@ -123,7 +123,6 @@ struct KernelEntry {
   std::string_view name;
   KernelWriter write;
 };
-#define FERRY_C_KERNELS(FAMILY) extern const std::vector<KernelEntry> FAMILY##_kernels
 
 // The text of a helper and the names of those it calls; throws for one that is not there.
 struct Helper {

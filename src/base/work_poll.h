@@ -1,6 +1,7 @@
 // CheckRun for loops whose turns may be long or short: they say how much each of them did.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/check_run.h"
@@ -30,6 +31,13 @@ void ForLookedParts(int64_t count, int64_t work, const Body& body) {
     if (begin > 0) CheckRun();
     body(begin, count - begin < part ? count : begin + part);
   }
+}
+
+// Makes a vector longer in parts: a large one takes its pages from the system, which lasts.
+template <class Vector>
+void GrowTo(Vector& vector, size_t size) {
+  vector.reserve(size);
+  ForLookedParts(static_cast<int64_t>(size), 4, [&](int64_t, int64_t end) { vector.resize(static_cast<size_t>(end)); });
 }
 
 }  // namespace ferry

@@ -32,7 +32,8 @@ std::vector<double> CountWindows(const PoolPlan& plan, bool include_padding) {
     if (inner == 0) break;
     inner /= axis.output;
     std::vector<int64_t> taps = CountTaps(axis, include_padding);
-    for (int64_t i = 0; i < plan.counts.output; ++i)
+    WorkPoll poll;
+    for (int64_t i = 0; i < plan.counts.output; ++i, poll(16))
       counts[static_cast<size_t>(i)] *= static_cast<double>(taps[static_cast<size_t>(i / inner % axis.output)]);
   }
   return counts;

@@ -47,7 +47,8 @@ void ComputeTopK(OpContext& context) {
   std::vector<uint64_t> keys = OrderKeys(x);
   int64_t* chosen = indices.MutableData<int64_t>();
   context.ParallelFor(outer * inner, std::max<int64_t>(1, 4096 / length), [&](int64_t begin, int64_t end) {
-    std::vector<Candidate> candidates(static_cast<size_t>(length));
+    std::vector<Candidate> candidates;
+    GrowTo(candidates, static_cast<size_t>(length));
     for (int64_t line = begin; line < end; ++line) {
       CheckRun();
       int64_t base = line / inner * length * inner + line % inner, to = line / inner * count * inner + line % inner;

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "base/poll.h"
+#include "base/work_poll.h"
 #include "ops/operator.h"
 #include "ops/support/infer.h"
 #include "ops/support/order_keys.h"
@@ -33,7 +34,7 @@ std::vector<uint64_t> KeysByPart(const Tensor& data, size_t axis) {
 Distinct FindDistinct(const Tensor& data, size_t axis, bool sorted) {
   auto parts = static_cast<size_t>(data.dim(axis));
   Distinct found;
-  found.inverse.resize(parts);
+  GrowTo(found.inverse, parts);
   if (parts == 0) return found;
   std::vector<uint64_t> keys = KeysByPart(data, axis);
   size_t width = keys.size() / parts;
@@ -44,7 +45,8 @@ Distinct FindDistinct(const Tensor& data, size_t axis, bool sorted) {
     auto [x, y] = std::mismatch(key(a), key(a) + static_cast<ptrdiff_t>(width), key(b));
     return x == key(a) + static_cast<ptrdiff_t>(width) ? 0 : *x < *y ? -1 : 1;
   };
-  std::vector<int64_t> order(parts);
+  std::vector<int64_t> order;
+  GrowTo(order, parts);
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return compare(a, b) < 0; });
   for (size_t i = 0; i < parts; ++i) {

@@ -24,7 +24,8 @@ std::vector<int64_t> TupleOffsets(const Tensor& indices, const Shape& data, size
   int64_t batches = data.CountBetween(0, batch_dims);
   int64_t batch_stride = data.CountBetween(batch_dims, data.rank());
   std::vector<int64_t> values = ToInt64Vector(indices), strides = data.Strides();
-  std::vector<int64_t> offsets(static_cast<size_t>(tuples));
+  std::vector<int64_t> offsets;
+  GrowTo(offsets, static_cast<size_t>(tuples));
   int64_t tuples_per_batch = batches > 0 ? tuples / batches : 0;
   WorkPoll poll;
   for (int64_t t = 0; t < tuples; ++t) {

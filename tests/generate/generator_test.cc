@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "tests/support/temporary_folder.h"
 
 namespace ferry {
 namespace {
@@ -89,6 +93,29 @@ TEST(GeneratorTest, TheWindowEndsIt) {
   EXPECT_EQ(made.prompt.size() + made.ids.size(), 21u);  // the last one is told, though it can't be read
   options.context = 1;
   EXPECT_THROW(Small().Generate("Return the", options), Error);
+}
+
+// What Transformers and onnxruntime-genai write beside a model.
+TEST(GeneratorTest, FilesBesideTheModelSayWhereItEnds) {
+  const std::string folder = testing::TemporaryPath("generator_files");
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder + "/onnx");
+  std::filesystem::copy_file(kModel, folder + "/onnx/model.onnx");
+  const Generated free = Small().Generate("Return the", Tokens(40));
+  auto write = [&](const char* name, const std::string& text) { std::ofstream(folder + name) << text; };
+  write("/generation_config.json", Cat("{\"eos_token_id\": [1023, ", free.ids[3], "]}"));
+  write("/config.json", "{\"max_position_embeddings\": 30, \"eos_token_id\": \"none\"}");
+  write("/onnx/genai_config.json", "{\"model\": {\"context_length\": 25, \"eos_token_id\": -1}}");
+  write("/onnx/config.json", "not JSON");
+  const auto generator = Generator::Open(folder + "/onnx/model.onnx", kTokenizer);
+  EXPECT_EQ(generator->window(), 25);
+  EXPECT_EQ(generator->stop_tokens(), (std::vector<TokenId>{1023, free.ids[3]}));
+  const Generated made = generator->Generate("Return the", Tokens(40));
+  EXPECT_EQ(made.reason, StopReason::kStopToken);
+  EXPECT_EQ(made.ids.back(), free.ids[3]);
+  std::filesystem::remove_all(folder);
+  // Without them, special tokens that usually end a text do.
+  EXPECT_EQ(Small().stop_tokens(), std::vector<TokenId>{0});
 }
 
 TEST(GeneratorTest, WhatCannotBeIsRefused) {

@@ -205,9 +205,8 @@ TEST_F(Quantize, WeightsInBlocksOfFourBits) {
   EXPECT_GT(bits.report.proof.snr, nearest + 1);
   // Too few samples tell nothing of how inputs go together: codes are searched without them.
   options.data = {Data({{"x", Correlated(240, 70)}})};
-  const double of_few = QuantizeModel(model, options).report.proof.snr;
   options.weights = WeightMethod::kBest;
-  EXPECT_GT(QuantizeModel(model, options).report.proof.snr, of_few - 1);
+  EXPECT_GT(QuantizeModel(model, options).report.proof.snr, 20);
 }
 
 TEST_F(Quantize, LookupsTakeRowsOfCodes) {

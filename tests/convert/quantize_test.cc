@@ -201,8 +201,10 @@ TEST_F(Quantize, WeightsInBlocksOfFourBits) {
   EXPECT_NEAR(bits.report.proof.snr, standard.report.proof.snr, 0.1);  // the same numbers in other dress
   options.weights = WeightMethod::kNearest;
   options.methods = false;
-  const double nearest = QuantizeModel(model, options).report.proof.snr;
-  EXPECT_GT(bits.report.proof.snr, nearest + 1);
+  // Nearest codes fall below what is let pass without a budget, and layers are lifted; chosen ones hold by themselves.
+  const QuantizedModel nearest = QuantizeModel(model, options);
+  EXPECT_GT(nearest.report.bytes_after, bits.report.bytes_after);
+  EXPECT_GT(bits.report.proof.snr, 24);
   // Too few samples tell nothing of how inputs go together: codes are searched without them.
   options.data = {Data({{"x", Correlated(240, 70)}})};
   options.weights = WeightMethod::kBest;

@@ -98,7 +98,14 @@ static void window_q(const uint8_t *x, uint8_t *to, int channels, int channel_st
       uint8_t *at = to + c;
       for (int i = 0; i < kh; i++, row += dh * width) {
         const uint8_t *from = row;
-        for (int j = 0; j < kw; j++, from += dw, at += channels) *at = *from;
+        int j = kw;
+        for (; j >= 3; j -= 3, from += 3 * dw, at += 3 * channels) {
+          const uint8_t b0 = from[0], b1 = from[dw], b2 = from[2 * dw];
+          at[0] = b0;
+          at[channels] = b1;
+          at[2 * channels] = b2;
+        }
+        for (; j > 0; j--, from += dw, at += channels) *at = *from;
       }
     }
     to += kh * kw * channels;
@@ -136,29 +143,8 @@ static void dense_NAME(const uint8_t *x, int x_stride, int rows, const int8_t *w
   /* four rows side by side, widened: {a0 a2} {b0 b2} {c0 c2} {d0 d2}, then {a1 a3} ... */
   uint32_t *const pairs = (uint32_t *)(void *)wide;
   const uint32_t least = TWICE(low), most = TWICE(high);
-  if (rows == 1) {
-    uint32_t *to = pairs;
-    for (int k = 0; k < depth; k += 4, to += 2) {
-      const uint32_t v = word(x + k);
-      to[0] = EXTxtb16(v);
-      to[1] = EXTxtb16_high(v);
-    }
-    for (int n = 0; n < columns; n++) {
-      const uint32_t *a = pairs;
-      const int8_t *const end = w + depth;
-      int32_t s = start[n];
-      do {
-        const uint32_t v = word(w);
-        s = smlad(a[0], sxtb16(v), s);
-        s = smlad(a[1], sxtb16_high(v), s);
-        w += 4, a += 2;
-      } while (w != end);
-      y[n] = small_level(s, factor[n], low, high, base);
-    }
-    return;
-  }
-  for (int r = 0; r < rows; r += 4, x += 4 * x_stride, y += 4 * columns) {
-    const int there = rows - r < 4 ? rows - r : 4;
+  for (; rows > 1; rows -= 4, x += 4 * x_stride, y += 4 * columns) {
+    const int there = rows < 4 ? rows : 4;
     const int8_t *q = w;
     for (int i = 0; i < 4; i++) {
       const uint8_t *from = i < there ? x + i * x_stride : x;
@@ -202,6 +188,26 @@ static void dense_NAME(const uint8_t *x, int x_stride, int rows, const int8_t *w
           if (there > 2) to[2 * columns] = (uint8_t)h;
         }
       }
+    }
+  }
+  if (rows == 1) {
+    uint32_t *to = pairs;
+    for (int k = 0; k < depth; k += 4, to += 2) {
+      const uint32_t v = word(x + k);
+      to[0] = EXTxtb16(v);
+      to[1] = EXTxtb16_high(v);
+    }
+    for (int n = 0; n < columns; n++) {
+      const uint32_t *a = pairs;
+      const int8_t *const end = w + depth;
+      int32_t s = start[n];
+      do {
+        const uint32_t v = word(w);
+        s = smlad(a[0], sxtb16(v), s);
+        s = smlad(a[1], sxtb16_high(v), s);
+        w += 4, a += 2;
+      } while (w != end);
+      y[n] = small_level(s, factor[n], low, high, base);
     }
   }
 #else

@@ -27,7 +27,7 @@ def ones(name="x", rows=1, columns=4, **more):
     return json.dumps({"inputs": [{"name": name, "datatype": "FP32", "shape": [rows, columns], "data": [1] * rows * columns}], **more})
 
 
-def slow_model(path, size=1500):
+def slow_model(path, size=1000):
     """A product that takes some milliseconds."""
     weights = helper.make_tensor("w", TensorProto.FLOAT, [size, size], [0.001] * size * size)
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("MatMul", ["h", "w"], ["y"])], "g",
@@ -104,7 +104,7 @@ class Operation(unittest.TestCase):
         with open(models + "/slow/config.pbtxt", "w") as file:
             file.write("instance_group { count: 1 }")
         with Server(BINARY, "--max-queue-size=2", repository=models) as server:
-            body = ones(rows=1500, columns=1500)
+            body = ones(rows=1000, columns=1000)
             statuses, lock = [], threading.Lock()
 
             def send(text):

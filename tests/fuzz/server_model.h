@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/process.h"
 #include "graph/model.h"
 #include "onnx/writer.h"
 #include "server/served_model.h"
@@ -18,7 +19,9 @@ struct FuzzModel {
     const std::string path =
         (std::filesystem::temp_directory_path() / Cat("ferry-fuzz-", ProcessNumber(), ".onnx")).string();
     Model model;
-    model.opsets.push_back({"", 17});
+    model.ir_version = 8;
+    model.has_graph = true;
+    model.opsets.push_back({"", 17, {}});
     for (auto [input, output, type] :
          {std::tuple{"a", "x", DType::kFloat}, {"b", "y", DType::kString}, {"c", "z", DType::kBool}}) {
       ValueInfo info;

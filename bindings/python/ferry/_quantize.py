@@ -92,7 +92,7 @@ def quantize(model: Model, path: str | os.PathLike[str] | None = None, *, data: 
     sample of the data. docs/quantize.md says more.
 
     >>> rng = np.random.default_rng(0)
-    >>> made = quantize(example_model(), data={"x": rng.normal(size=(32, 10)).astype(np.float32)})
+    >>> made = quantize(example_model(), data={"x": rng.normal(size=(512, 10)).astype(np.float32)})
     >>> bool(made), made.snr_db > 20
     (True, True)
     """

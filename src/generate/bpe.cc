@@ -87,7 +87,8 @@ class Bpe : public TokenModel {
       std::string made(left);
       if (right.size() < prefix_.size()) Fail(ErrorCode::kInvalidModel, "merge ", i, " has a part without its prefix");
       made += right.substr(prefix_.size());
-      merges_[Key(PartOfMerge(left, i), PartOfMerge(right, i))] = {static_cast<int32_t>(i), PartOfMerge(made, i)};
+      const TokenId first = PartOfMerge(left, i), second = PartOfMerge(right, i);
+      merges_[Key(first, second)] = {static_cast<int32_t>(i), PartOfMerge(made, i)};
     }
   }
 

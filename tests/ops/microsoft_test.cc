@@ -105,6 +105,13 @@ TEST(MRotaryEmbedding, NeedsSectionsThatAddUp) {
   EXPECT_NE(error({3, -1, 0}).find("mrope_section"), std::string::npos);
 }
 
+TEST(WordConvEmbedding, RefusesWordsWithoutLetters) {
+  Node node = OneNode("WordConvEmbedding", 4, {}, "com.microsoft");
+  std::vector<Value> inputs = {Tensor(DType::kInt32, {2, 3, 0}), Floats({1, 1}, {1, 1, 1, 2}), Floats({0}, {1}),
+                               Floats({1, 2, 3, 4}, {2, 2})};
+  EXPECT_NE(ErrorOf([&] { RunNode(node, inputs); }).find("has no elements"), std::string::npos);
+}
+
 TEST(CropAndResize, RefusesImagesThatAreNotThere) {
   Node node = OneNode("CropAndResize", 4, {}, "com.microsoft");
   auto error = [&](int32_t image, int32_t height) {

@@ -17,6 +17,7 @@ void ComputeWordConvEmbedding(OpContext& context) {
           "Sequence ", words.shape(), ", W ", w.shape(), ", B ", bias.shape(), " and C ", table.shape(),
           " do not go together");
   int64_t count = words.dim(0), length = words.dim(1), features = w.dim(0), window = w.dim(2), size = w.dim(3);
+  Require(words.size() >= count * length, "Sequence ", words.shape(), " has no elements");
   Require(window >= 1 && window <= length && w.dim(1) == 1, "a window of ", window, " does not fit words of ", length);
   auto matches = [&](const char* name, int64_t actual) {
     int64_t wanted = node.Int(name, -1);

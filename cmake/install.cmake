@@ -42,10 +42,16 @@ install(FILES ${manual} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT progr
 # What 'cmake --install' takes along: scripts/build and scripts/quickstart build this.
 add_custom_target(installable)
 add_dependencies(installable ferry_cli ferry_runtime ferry ferry_shared completions)
+set(binaries ferry_cli ferry_runtime)
+if(TARGET ferry_server)
+  list(APPEND binaries ferry_server)
+  add_dependencies(installable ferry_server)
+  install(TARGETS ferry_server RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
+endif()
 
 # Binaries as they are handed out, with their symbols beside them, where debuggers and profilers look.
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT FERRY_SANITIZE AND CMAKE_OBJCOPY)
-  foreach(binary ferry_cli ferry_runtime)
+  foreach(binary ${binaries})
     set(name $<TARGET_FILE_NAME:${binary}>)
     add_custom_command(TARGET ${binary} POST_BUILD WORKING_DIRECTORY $<TARGET_FILE_DIR:${binary}>
       COMMAND ${CMAKE_OBJCOPY} --only-keep-debug ${name} ${name}.debug

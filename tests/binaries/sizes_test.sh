@@ -1,7 +1,7 @@
 #!/bin/sh
-# The binaries stay small: usage: sizes_test.sh FERRY FERRY_RUNTIME TORCH_MODELS
+# The binaries stay small: usage: sizes_test.sh FERRY FERRY_RUNTIME TORCH_MODELS [FERRY_SERVER]
 set -eu
-ferry=$1 runtime=$2 net=$3/simple_net
+ferry=$1 runtime=$2 net=$3/simple_net server=${4:-}
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 
 at_most() {  # BINARY BYTES
@@ -12,6 +12,7 @@ at_most() {  # BINARY BYTES
 }
 at_most "$ferry" 11600000
 at_most "$runtime" 6900000
+[ -z "$server" ] || at_most "$server" 12000000
 # README says how large they are, to within a few per cent.
 for binary in "$ferry" "$runtime"; do
   said=$(sed -n "s|.*\`build/$(basename "$binary")\` (\([0-9.]*\) MB).*|\1|p" README.md)

@@ -334,6 +334,8 @@ TEST_F(Stops, WhatSortsAndReduces) {
   Expect("TopK", {{"x", row}}, {}, {List("k", {1'000'000})}, {"x", "k"}, {"y", "places"});
   Expect("TopK", {{"x", LargeZeros({100'000, 1000})}}, {}, {List("k", {10})}, {"x", "k"}, {"y", "places"});
   Expect("Unique", {{"x", row}});
+  Expect("ReduceSum", {{"x", LargeZeros({400'000'000})}});
+  Expect("ReduceMax", {{"x", LargeZeros({200'000, 2000})}}, {}, {List("axes", {0})});
   Expect("ArgMax", {{"x", LargeZeros({200'000'000})}});
   Expect("Softmax", {{"x", LargeZeros({4, 20000, 1000})}}, {{"axis", int64_t{1}}});
   Expect("NonMaxSuppression",

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/work_poll.h"
 #include "kernels/image.h"
 #include "ops/support/elementwise.h"
 #include "providers/cpu/kernels.h"
@@ -61,28 +62,46 @@ class ReduceKernel final : public CpuKernel {
 
   void Run(OpContext& context) const override {
     const Tensor& x = context.Input(0);
-    if (!(x.shape() == sizes_.x)) return compute_(context);
+    int64_t block = sizes_.count * sizes_.inner;
+    // The plain operator looks at the clock where columns of many rows are held against each other.
+    if (!(x.shape() == sizes_.x) || (!adds() && sizes_.inner > 1 && block > kLongFold)) return compute_(context);
     const float* from = x.Data<float>();
     float* to = context.Output(0, DType::kFloat, sizes_.y).MutableData<float>();
-    int64_t block = sizes_.count * sizes_.inner;
     context.ParallelFor(sizes_.outer, 1 + kElementGrain / block, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) Fold(from + i * block, to + i * sizes_.inner);
     });
   }
 
  private:
+  static constexpr int64_t kLongFold = int64_t{1} << 22;  // elements that take some milliseconds
+
+  bool adds() const { return kind_ == ReduceKind::kSum || kind_ == ReduceKind::kMean; }
+
   void Fold(const float* x, float* y) const {
-    const ElementwiseKernels& kernels = BestElementwiseKernels();
-    bool adds = kind_ == ReduceKind::kSum || kind_ == ReduceKind::kMean;
     double divisor = kind_ == ReduceKind::kMean ? static_cast<double>(sizes_.count) : 1.0;
     BinaryKind extreme = kind_ == ReduceKind::kMax ? BinaryKind::kMax : BinaryKind::kMin;
     if (sizes_.inner == 1)
-      *y =
-          adds ? static_cast<float>(kernels.sum(x, sizes_.count) / divisor) : kernels.extreme(extreme, x, sizes_.count);
-    else if (adds)
+      *y = adds() ? static_cast<float>(SumOf(x) / divisor) : ExtremeOf(extreme, x);
+    else if (adds())
       AddRows(x, divisor, y);
     else
-      kernels.extremes(extreme, x, sizes_.count, sizes_.inner, y);
+      BestElementwiseKernels().extremes(extreme, x, sizes_.count, sizes_.inner, y);
+  }
+
+  double SumOf(const float* x) const {
+    double total = 0;
+    ForLookedParts(sizes_.count, 1,
+                   [&](int64_t begin, int64_t end) { total += BestElementwiseKernels().sum(x + begin, end - begin); });
+    return total;
+  }
+
+  float ExtremeOf(BinaryKind extreme, const float* x) const {
+    float found[2] = {x[0], x[0]};
+    ForLookedParts(sizes_.count, 1, [&](int64_t begin, int64_t end) {
+      found[1] = BestElementwiseKernels().extreme(extreme, x + begin, end - begin);
+      found[0] = BestElementwiseKernels().extreme(extreme, found, 2);
+    });
+    return found[0];
   }
 
   // Some rows are added in float, their sums in double, as the plain operator adds all of them.
@@ -91,10 +110,13 @@ class ReduceKernel final : public CpuKernel {
     const ImageKernels& kernels = BestImageKernels();
     int64_t inner = sizes_.inner;
     if (sizes_.count <= kBlock)
-      return kernels.scaled_row_sum(x, sizes_.count, inner, inner, static_cast<float>(1 / divisor), y);
+      return ForLookedParts(inner, sizes_.count, [&](int64_t begin, int64_t end) {
+        kernels.scaled_row_sum(x + begin, sizes_.count, inner, end - begin, static_cast<float>(1 / divisor), y + begin);
+      });
     double* totals = ThreadScratch<double>(ScratchUse::kTotals, inner);
     std::fill_n(totals, inner, 0.0);
-    for (int64_t row = 0; row < sizes_.count; row += kBlock) {
+    WorkPoll poll;
+    for (int64_t row = 0; row < sizes_.count; row += kBlock, poll(kBlock * inner)) {
       kernels.scaled_row_sum(x + row * inner, std::min(kBlock, sizes_.count - row), inner, inner, 1.0f, y);
       for (int64_t i = 0; i < inner; ++i) totals[i] += static_cast<double>(y[i]);
     }

@@ -49,13 +49,15 @@ void NormalizeRows(const OpContext& context, Problem& problem, const Row& row) {
       T* to = y + r * count;
       auto [mean, factor] = row(from, r);
       auto shift = static_cast<T>(mean), stretch = static_cast<T>(factor);
-      if (bias) {
-        for (int64_t i = 0; i < count; ++i) to[i] = (from[i] - shift) * stretch * scale[i] + bias[i];
-      } else if (scale) {
-        for (int64_t i = 0; i < count; ++i) to[i] = (from[i] - shift) * stretch * scale[i];
-      } else {
-        for (int64_t i = 0; i < count; ++i) to[i] = (from[i] - shift) * stretch;
-      }
+      ForLookedParts(count, 1, [&](int64_t begin, int64_t end) {
+        if (bias) {
+          for (int64_t i = begin; i < end; ++i) to[i] = (from[i] - shift) * stretch * scale[i] + bias[i];
+        } else if (scale) {
+          for (int64_t i = begin; i < end; ++i) to[i] = (from[i] - shift) * stretch * scale[i];
+        } else {
+          for (int64_t i = begin; i < end; ++i) to[i] = (from[i] - shift) * stretch;
+        }
+      });
     }
   });
   if (fused) return;

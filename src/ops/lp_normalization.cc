@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/work_poll.h"
 #include "ops/operator.h"
 #include "ops/support/dispatch.h"
 #include "ops/support/infer.h"
@@ -20,9 +21,13 @@ static void ComputeLpNormalization(OpContext& context) {
       auto* in = static_cast<const T*>(from);
       auto* out = static_cast<T*>(to);
       double sum = 0;
-      for (int64_t i = 0; i < count; ++i) sum += p == 1 ? std::abs(double{in[i]}) : double{in[i]} * in[i];
+      ForLookedParts(count, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) sum += p == 1 ? std::abs(double{in[i]}) : double{in[i]} * in[i];
+      });
       double norm = p == 1 ? sum : std::sqrt(sum);
-      for (int64_t i = 0; i < count; ++i) out[i] = norm == 0 ? T{0} : static_cast<T>(in[i] / norm);
+      ForLookedParts(count, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) out[i] = norm == 0 ? T{0} : static_cast<T>(in[i] / norm);
+      });
     });
   });
 }

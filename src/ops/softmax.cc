@@ -28,11 +28,13 @@ template <class T>
 void HardmaxLine(const T* x, T* y, int64_t count) {
   T largest = LargestOf(x, count);
   bool found = false;
-  for (int64_t i = 0; i < count; ++i) {
-    bool is_first = !found && (x[i] == largest || x[i] != x[i]);
-    y[i] = is_first ? T{1} : T{0};
-    found |= is_first;
-  }
+  ForLookedParts(count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      bool is_first = !found && (x[i] == largest || x[i] != x[i]);
+      y[i] = is_first ? T{1} : T{0};
+      found |= is_first;
+    }
+  });
 }
 
 void ComputeSoftmax(OpContext& context) {

@@ -338,6 +338,10 @@ TEST_F(Stops, WhatSortsAndReduces) {
   Expect("ReduceMax", {{"x", LargeZeros({200'000, 2000})}}, {}, {List("axes", {0})});
   Expect("ArgMax", {{"x", LargeZeros({200'000'000})}});
   Expect("Softmax", {{"x", LargeZeros({4, 20000, 1000})}}, {{"axis", int64_t{1}}});
+  for (const char* op : {"Softmax", "LogSoftmax", "Hardmax", "LpNormalization"})
+    Expect(op, {{"x", LargeZeros({1, 200'000'000})}});
+  for (const char* op : {"LayerNormalization", "RMSNormalization"})
+    Expect(op, {{"x", LargeZeros({1, 200'000'000})}, {"scale", LargeZeros({200'000'000})}});
   Expect("NonMaxSuppression",
          {{"b", LargeZeros({1, 20000, 4})}, {"s", LargeZeros({1, 2, 20000})}, {"n", Tensor::Scalar(int64_t{20000})}});
 }

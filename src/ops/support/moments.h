@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "base/work_poll.h"
+
 namespace ferry {
 
 struct Moments {
@@ -15,10 +17,12 @@ template <class T, class F>
 double SumOver(const T* x, int64_t count, const F& f) {
   constexpr int kLanes = 8;
   double lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += f(x[i + lane]);
-  for (; i < count; ++i) lanes[0] += f(x[i]);
+  ForLookedParts(count, 1, [&](int64_t begin, int64_t end) {
+    int64_t i = begin;
+    for (; i + kLanes <= end; i += kLanes)
+      for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += f(x[i + lane]);
+    for (; i < end; ++i) lanes[0] += f(x[i]);
+  });
   return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
 }
 

@@ -11,6 +11,9 @@ namespace {
 // Elements that are worth a thread of their own: some ten microseconds of work.
 constexpr int64_t kGrain = 16384;
 
+// A row that takes longer than some milliseconds: the plain operators stop in the middle of one, these kernels do not.
+constexpr int64_t kLongestRow = int64_t{1} << 22;
+
 bool IsFloat(const ValueFacts* facts) { return facts && facts->type.dtype == DType::kFloat; }
 
 std::optional<Shape> ConcreteShape(const ValueFacts* facts) {
@@ -80,7 +83,7 @@ class NormalizeKernel final : public CpuKernel {
 
 std::unique_ptr<CpuKernel> MakeSoftmax(const CpuKernelRequest& request, const Shape& x) {
   std::optional<size_t> axis = AxisOf(request, x.rank());
-  if (!axis || *axis + 1 != x.rank() || x.back() == 0) return nullptr;
+  if (!axis || *axis + 1 != x.rank() || x.back() == 0 || x.back() > kLongestRow) return nullptr;
   return std::make_unique<SoftmaxKernel>(x.back());
 }
 
@@ -91,7 +94,7 @@ std::unique_ptr<CpuKernel> MakeNormalize(const CpuKernelRequest& request, const 
     if (!request.node.outputs[i].empty()) return nullptr;  // the statistics are wanted too
   Shape inner;
   for (size_t i = *axis; i < x.rank(); ++i) inner.push_back(x[i]);
-  if (inner.ElementCount() == 0 || request.inputs.size() < 2) return nullptr;
+  if (inner.ElementCount() == 0 || inner.ElementCount() > kLongestRow || request.inputs.size() < 2) return nullptr;
   for (size_t i = 1; i < request.inputs.size(); ++i) {
     if (i > 1 && !request.inputs[i]) continue;
     if (!IsFloat(request.inputs[i]) || ConcreteShape(request.inputs[i]) != inner) return nullptr;

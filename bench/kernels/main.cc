@@ -140,22 +140,22 @@ void BenchGemm(const Settings& settings) {
 }
 
 Work RunConv(const ConvShape& s,
-             std::unique_ptr<ConvAlgorithm> (*make)(const Tensor&, const ImageConvPlan&, WeightCache&)) {
+             std::unique_ptr<ConvAlgorithm> (*make)(const Tensor&, const NhwcConvPlan&, WeightCache&)) {
   struct Held {
     Node node;
     Tensor x, w, y;
-    ImageConvPlan plan;
+    NhwcConvPlan plan;
     WeightCache cache;
     std::unique_ptr<ConvAlgorithm> algorithm;
   };
   auto held = std::make_shared<Held>();
-  held->node = MakeNode("ImageConv", {"x", "w"}, {"y"},
+  held->node = MakeNode("NhwcConv", {"x", "w"}, {"y"},
                         {{"group", s.groups},
                          {"strides", std::vector<int64_t>{s.stride, s.stride}},
                          {"pads", std::vector<int64_t>(4, s.pad())}});
   held->x = Numbers({1, s.size, s.size, s.channels});
   held->w = Numbers({s.features, s.channels / s.groups, s.kernel, s.kernel});
-  held->plan = PlanImageConv(held->node, held->x.shape(), held->w.shape());
+  held->plan = PlanNhwcConv(held->node, held->x.shape(), held->w.shape());
   held->y = Tensor(DType::kFloat, held->plan.output);
   held->algorithm = make(held->w, held->plan, held->cache);
   return [held] {
@@ -171,10 +171,10 @@ void BenchConv(const Settings& settings) {
     return Cat(how, " ", s.channels, "->", s.features, " ", s.size, "^2 k", s.kernel, " s", s.stride,
                s.groups > 1 ? Cat(" g", s.groups) : "");
   };
-  auto winograd2 = [](const Tensor& w, const ImageConvPlan& plan, WeightCache& cache) {
+  auto winograd2 = [](const Tensor& w, const NhwcConvPlan& plan, WeightCache& cache) {
     return MakeWinogradConv(w, plan, 2, cache);
   };
-  auto winograd4 = [](const Tensor& w, const ImageConvPlan& plan, WeightCache& cache) {
+  auto winograd4 = [](const Tensor& w, const NhwcConvPlan& plan, WeightCache& cache) {
     return MakeWinogradConv(w, plan, 4, cache);
   };
   for (ConvShape s : {ConvShape{64, 64, 56, 3}, {128, 128, 28, 3}, {256, 256, 14, 3}, {512, 512, 7, 3}}) {

@@ -6,11 +6,11 @@
 #include "kernels/bf16_gemm.h"
 #include "kernels/count.h"
 #include "kernels/elementwise.h"
-#include "kernels/image.h"
 #include "kernels/int8_gemm.h"
-#include "kernels/int8_image.h"
+#include "kernels/int8_nhwc.h"
 #include "kernels/int8_winograd.h"
 #include "kernels/nbits_gemm.h"
+#include "kernels/nhwc.h"
 #include "kernels/packed_gemm.h"
 #include "kernels/panel_gemm.h"
 #include "kernels/row_kernels.h"
@@ -105,12 +105,12 @@ bool CanRun(Isa isa) {
 FERRY_CHOOSE_BEST(CountKernels)
 FERRY_CHOOSE_BEST(ElementwiseKernels)
 FERRY_CHOOSE_BEST(GemmKernels)
-FERRY_CHOOSE_BEST(ImageKernels)
+FERRY_CHOOSE_BEST(NhwcKernels)
 FERRY_CHOOSE_BEST(Int8WinogradTable)
 FERRY_CHOOSE_BEST(NbitsKernels)
 FERRY_CHOOSE_BEST(PanelKernels)
 FERRY_CHOOSE_BEST(RowKernels)
-FERRY_CHOOSE(Int8ImageKernels)
+FERRY_CHOOSE(Int8NhwcKernels)
 FERRY_CHOOSE(Int8Kernels)
 
 #if defined(__x86_64__)
@@ -146,18 +146,18 @@ const Int8Kernels& BestInt8Kernels() {
   return Int8KernelsOf(BestIsa());
 }
 
-const Int8ImageKernels& BestInt8ImageKernels() {
+const Int8NhwcKernels& BestInt8NhwcKernels() {
 #if defined(__x86_64__)
   if (HasVnni()) {
-    static const Int8ImageKernels with_vnni = [] {
-      Int8ImageKernels kernels = avx512::kInt8ImageKernels;
+    static const Int8NhwcKernels with_vnni = [] {
+      Int8NhwcKernels kernels = avx512::kInt8NhwcKernels;
       kernels.depthwise = avx512::Int8DepthwiseVnni;
       return kernels;
     }();
     return with_vnni;
   }
 #endif
-  return Int8ImageKernelsOf(BestIsa());
+  return Int8NhwcKernelsOf(BestIsa());
 }
 
 const NbitsByteKernels* BestNbitsByteKernels() {

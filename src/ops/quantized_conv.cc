@@ -1,10 +1,10 @@
 // Convolutions of 8-bit integers with 8-bit weights that have no zero point (ops/support/quantized_step.h). Inputs: x,
 // w (int8, as Conv has it), factor [features], bias [features] or none. QuantizedConv has its channels first,
-// QuantizedImageConv last; providers/cpu/quantized_conv.cc has the fast kernels, these are the plain ones.
+// QuantizedNhwcConv last; providers/cpu/quantized_conv.cc has the fast kernels, these are the plain ones.
 #include "ops/operator.h"
 #include "ops/support/conv.h"
 #include "ops/support/fused.h"
-#include "ops/support/image.h"
+#include "ops/support/nhwc.h"
 #include "ops/support/quantized_step.h"
 
 namespace ferry {
@@ -12,12 +12,12 @@ namespace {
 
 void InferQuantizedConv(InferContext& context) { InferConv(context, 0, 1, QuantizedStep::Read(context.node()).y_type); }
 
-void InferQuantizedImageConv(InferContext& context) {
-  InferImageConv(context, QuantizedStep::Read(context.node()).y_type);
+void InferQuantizedNhwcConv(InferContext& context) {
+  InferNhwcConv(context, QuantizedStep::Read(context.node()).y_type);
 }
 
 struct Window {
-  const ImageConvPlan& plan;
+  const NhwcConvPlan& plan;
   const Tensor& x;
   const Tensor& w;
   int32_t x_zero;
@@ -54,7 +54,7 @@ struct Window {
   }
 };
 
-void Compute(OpContext& context, const ImageConvPlan& plan, bool last) {
+void Compute(OpContext& context, const NhwcConvPlan& plan, bool last) {
   const Tensor& x = context.Input(0);
   const Tensor& w = context.Input(1);
   const ConvPlan& conv = plan.conv;
@@ -75,21 +75,20 @@ void Compute(OpContext& context, const ImageConvPlan& plan, bool last) {
 }
 
 void ComputeQuantizedConv(OpContext& context) {
-  ImageConvPlan plan;
+  NhwcConvPlan plan;
   plan.channels_first = true;
   plan.conv = PlanConv(context.node(), context.Input(0).shape(), context.Input(1).shape());
   plan.axes = ThreeAxes(plan.conv.axes);
   Compute(context, plan, false);
 }
 
-void ComputeQuantizedImageConv(OpContext& context) {
-  Compute(context, PlanImageConv(context.node(), context.Input(0).shape(), context.Input(1).shape()), true);
+void ComputeQuantizedNhwcConv(OpContext& context) {
+  Compute(context, PlanNhwcConv(context.node(), context.Input(0).shape(), context.Input(1).shape()), true);
 }
 
 }  // namespace
 
 FERRY_OPERATOR_IN(internal, QuantizedConv, {.compute = ComputeQuantizedConv, .infer = InferQuantizedConv});
-FERRY_OPERATOR_IN(internal, QuantizedImageConv,
-                  {.compute = ComputeQuantizedImageConv, .infer = InferQuantizedImageConv});
+FERRY_OPERATOR_IN(internal, QuantizedNhwcConv, {.compute = ComputeQuantizedNhwcConv, .infer = InferQuantizedNhwcConv});
 
 }  // namespace ferry

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/int8_image.h"
+#include "kernels/int8_nhwc.h"
 #include "ops/operator.h"
 #include "ops/support/fused.h"
 #include "ops/support/infer.h"
@@ -40,7 +40,7 @@ void ComputeQuantizedAdd(OpContext& context) {
   context.ParallelFor(a.size(), kGrain, [&](int64_t begin, int64_t end) {
     Int8Sum part = sum;
     part.a = from_a + begin, part.b = from_b + begin, part.y = to + begin;
-    BestInt8ImageKernels().add(part, end - begin);
+    BestInt8NhwcKernels().add(part, end - begin);
   });
 }
 
@@ -91,7 +91,7 @@ void ComputeQuantizedMean(OpContext& context) {
     const auto* from = BytesOf(x) + image * pixels * channels;
     std::fill(sums.begin(), sums.end(), offset);
     if (last)
-      BestInt8ImageKernels().add_rows(from, pixels, channels, flip, sums.data());
+      BestInt8NhwcKernels().add_rows(from, pixels, channels, flip, sums.data());
     else
       for (int64_t i = 0; i < pixels * channels; ++i)
         sums[static_cast<size_t>(i / pixels)] += static_cast<uint8_t>(from[i] ^ flip);

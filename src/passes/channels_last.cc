@@ -7,7 +7,7 @@
 #include "graph/scopes.h"
 #include "ops/infer_graph.h"
 #include "ops/support/fused.h"
-#include "ops/support/image.h"
+#include "ops/support/nhwc.h"
 #include "ops/support/quantized_step.h"
 #include "ops/traits.h"
 #include "passes/batch_norm_pattern.h"
@@ -138,7 +138,7 @@ class ChannelsLast {
     const Tensor* weight = editor_.Constant(node.inputs[1]);
     if (!weight || weight->dtype() != DType::kFloat || !IsImage(node.inputs[0], weight->rank())) return false;
     if (node.HasInput(2) && !editor_.Constant(node.inputs[2])) return false;
-    PutConv(index, *weight, "ImageConv");
+    PutConv(index, *weight, "NhwcConv");
     return true;
   }
 
@@ -161,7 +161,7 @@ class ChannelsLast {
     if (op == "QuantizedConv") {
       const Tensor* weight = editor_.Constant(node.inputs[1]);
       if (!weight || !IsImage(node.inputs[0], weight->rank())) return false;
-      PutConv(index, *weight, "QuantizedImageConv");
+      PutConv(index, *weight, "QuantizedNhwcConv");
       return true;
     }
     if (op == "QuantizedAdd") return ConvertElementwise(index);
@@ -193,7 +193,7 @@ class ChannelsLast {
     if (node.HasInput(2) && !editor_.Constant(node.inputs[2])) return false;
     std::vector<std::string> inputs = node.inputs;
     inputs[0] = Last(inputs[0], index);
-    Put(index, Renamed(index, "ImageConvTranspose"), std::move(inputs));
+    Put(index, Renamed(index, "NhwcConvTranspose"), std::move(inputs));
     return true;
   }
 
@@ -306,7 +306,7 @@ class ChannelsLast {
     std::string factors = spread(scale, node.outputs[0] + "_factor");
     std::string offsets = spread(shift, sum.outputs[0] + "_offset");
     std::vector<std::string> inputs = {last_[node.inputs[image]], factors, offsets};
-    Node affine = Renamed(index, "ImageAffine");
+    Node affine = Renamed(index, "NhwcAffine");
     affine.outputs = sum.outputs;
     editor_.Remove(static_cast<size_t>(reader));
     Put(index, std::move(affine), std::move(inputs));
@@ -324,7 +324,7 @@ class ChannelsLast {
       bool fits = SameDim((*small)[0], (*image)[0]) && SameDim((*small)[1], (*image)[1]);
       for (size_t axis = 2; axis < small->size(); ++axis) fits &= SameDim((*small)[axis], Dim(1));
       if (!fits || editor_.Constant(node.inputs[gate])) continue;
-      Put(index, Renamed(index, "ImageAffine"), {inputs[1 - gate], inputs[gate]});
+      Put(index, Renamed(index, "NhwcAffine"), {inputs[1 - gate], inputs[gate]});
       return true;
     }
     return false;
@@ -371,7 +371,7 @@ class ChannelsLast {
     bool average = node.op_type == "AveragePool";
     if (average && node.Int("ceil_mode", 0) != 0) return false;
     std::string input = Last(node.inputs[0], index);
-    Put(index, Renamed(index, average ? "ImageAveragePool" : "ImageMaxPool"), {input});
+    Put(index, Renamed(index, average ? "NhwcAveragePool" : "NhwcMaxPool"), {input});
     return true;
   }
 
@@ -385,7 +385,7 @@ class ChannelsLast {
       keep = node.Int("keepdims", 1) != 0;
     }
     std::string input = Last(node.inputs[0], index);
-    Node mean = Renamed(index, "ImageMean");
+    Node mean = Renamed(index, "NhwcMean");
     mean.attributes.clear();
     mean.Set("keepdims", int64_t{keep});
     if (keep) {
@@ -408,7 +408,7 @@ class ChannelsLast {
     std::string factor = constant(affine->factor, node.outputs[0] + "_factor");
     std::string offset = constant(affine->offset, node.outputs[0] + "_offset");
     std::string input = Last(node.inputs[0], index);
-    Node moved = Renamed(index, "ImageAffine");
+    Node moved = Renamed(index, "NhwcAffine");
     moved.attributes.clear();
     moved.outputs.resize(1);
     Put(index, std::move(moved), {input, factor, offset});
@@ -459,7 +459,7 @@ class ChannelsLast {
     for (size_t axis = 0; axis < to->size(); ++axis)
       if (!SameDim((*from)[axis], (*to)[axis])) return false;
     std::string input = Last(node.inputs[0], index);
-    Node shuffle = Renamed(index, "ImageShuffle");
+    Node shuffle = Renamed(index, "NhwcShuffle");
     shuffle.attributes.clear();
     shuffle.Set("groups", *(*split)[1].value);
     shuffle.outputs = {reshape.outputs[0]};

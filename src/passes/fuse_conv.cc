@@ -20,10 +20,10 @@ class Fusion {
     for (size_t i = 0, count = editor_.size(); i < count; ++i) {
       const Node& node = editor_.node(i);
       if (editor_.removed(i) || node.domain != kInternalDomain) continue;
-      if (node.op_type == "ImageConv") {
+      if (node.op_type == "NhwcConv") {
         TakeScaling(i);
         FuseConv(i);
-      } else if (node.op_type == "ImageAffine" || node.op_type == "ImageConvTranspose")
+      } else if (node.op_type == "NhwcAffine" || node.op_type == "NhwcConvTranspose")
         FuseActivation(i);
     }
     return editor_.Finish();
@@ -62,7 +62,7 @@ class Fusion {
     const int maker = editor_.Producer(plain.inputs[0]);
     if (maker < 0 || !IsPointwise(plain) || plain.HasInput(4) || editor_.OnlyReader(plain.inputs[0]) < 0) return;
     const Node& affine = editor_.node(static_cast<size_t>(maker));
-    if (affine.op_type != "ImageAffine" || affine.domain != kInternalDomain || affine.inputs.size() != 3) return;
+    if (affine.op_type != "NhwcAffine" || affine.domain != kInternalDomain || affine.inputs.size() != 3) return;
     for (size_t i : {1, 2})
       if (const Tensor* constant = editor_.Constant(affine.inputs[i]); !constant || constant->rank() != 1) return;
     if (std::count(plain.inputs.begin(), plain.inputs.end(), plain.inputs[0]) != 1) return;
@@ -120,7 +120,7 @@ class Fusion {
   void Finish(size_t index, const Taken& taken) {
     if (taken.nodes.empty()) return;
     Node fused = editor_.Take(index);
-    if (fused.op_type == "ImageConv" && fused.inputs.size() < 4) fused.inputs.resize(4);
+    if (fused.op_type == "NhwcConv" && fused.inputs.size() < 4) fused.inputs.resize(4);
     if (!taken.residual.empty()) fused.inputs[3] = taken.residual;
     if (taken.activation) SetActivation(fused, *taken.activation);
     fused.outputs[0] = taken.output;
@@ -137,7 +137,7 @@ class Fusion {
 }  // namespace
 
 bool FuseConv(Graph& graph, GraphFacts& facts) {
-  if (!HasAny(graph, {"ImageConv", "ImageConvTranspose"})) return false;
+  if (!HasAny(graph, {"NhwcConv", "NhwcConvTranspose"})) return false;
   InferNew(graph, facts);
   return Fusion(graph, facts).Run();
 }

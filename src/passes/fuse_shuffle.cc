@@ -9,7 +9,7 @@
 namespace ferry {
 namespace {
 
-bool IsShuffle(const Node& node) { return node.op_type == "ImageShuffle" && node.domain == kInternalDomain; }
+bool IsShuffle(const Node& node) { return node.op_type == "NhwcShuffle" && node.domain == kInternalDomain; }
 
 class Fusion {
  public:
@@ -75,7 +75,7 @@ class Fusion {
 }  // namespace
 
 bool FuseShuffle(Graph& graph, GraphFacts& facts) {
-  if (!HasAny(graph, {"ImageShuffle"})) return false;
+  if (!HasAny(graph, {"NhwcShuffle"})) return false;
   InferNew(graph, facts);
   return Fusion(graph, facts).Run();
 }

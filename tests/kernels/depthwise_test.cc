@@ -1,5 +1,5 @@
 // Depthwise convolutions on every instruction set against plain loops.
-#include "tests/kernels/image_case.h"
+#include "tests/kernels/nhwc_case.h"
 
 namespace ferry {
 namespace {
@@ -44,7 +44,7 @@ TEST(Depthwise, EveryInstructionSetAgreesWithPlainLoops) {
     for (Isa isa : testing::RunnableIsas()) {
       std::vector<const float*> columns(static_cast<size_t>(DepthwiseColumns(one.conv)));
       auto run = [&](const DepthwiseConv& image, int64_t first, int64_t last) {
-        ImageKernelsOf(isa).depthwise(image, first, last, columns.data());
+        NhwcKernelsOf(isa).depthwise(image, first, last, columns.data());
       };
       ASSERT_NO_FATAL_FAILURE(one.ExpectNear(isa, one.Run(one.weights, run), plain, 2e-5));
     }

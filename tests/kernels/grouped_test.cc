@@ -1,5 +1,5 @@
 // Convolutions in groups on every instruction set against plain loops.
-#include "tests/kernels/image_case.h"
+#include "tests/kernels/nhwc_case.h"
 
 namespace ferry {
 namespace {
@@ -44,7 +44,7 @@ TEST(Grouped, EveryInstructionSetAgreesWithPlainLoops) {
     const ImageCase one = RandomGroups(random);
     const std::vector<double> plain = Plain(one);
     for (Isa isa : testing::RunnableIsas()) {
-      const ImageKernels& kernels = ImageKernelsOf(isa);
+      const NhwcKernels& kernels = NhwcKernelsOf(isa);
       if (!GroupsFitLanes(one.conv, kernels.lanes)) continue;
       ++fitting;
       std::vector<const float*> columns(static_cast<size_t>(DepthwiseColumns(one.conv)));

@@ -1,7 +1,7 @@
 // First layers, whose planes become pixels of many features, on every instruction set against plain loops.
 #include <algorithm>
 
-#include "tests/kernels/image_case.h"
+#include "tests/kernels/nhwc_case.h"
 
 namespace ferry {
 namespace {
@@ -45,7 +45,7 @@ TEST(Planar, EveryInstructionSetAgreesWithPlainLoops) {
     const ImageCase one = RandomPlanes(random);
     const std::vector<double> plain = Plain(one);
     for (Isa isa : testing::RunnableIsas()) {
-      const ImageKernels& kernels = ImageKernelsOf(isa);
+      const NhwcKernels& kernels = NhwcKernelsOf(isa);
       if (!PlanarFits(one.conv, kernels)) continue;
       ++fitting;
       std::vector<float> lines(static_cast<size_t>(PlanarLines(one.conv)));

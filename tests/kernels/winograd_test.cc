@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "kernels/image.h"
+#include "kernels/nhwc.h"
 #include "kernels/packed_gemm.h"
 #include "tests/kernels/isas.h"
 #include "tests/support/random_numbers.h"
@@ -102,7 +102,7 @@ void HoldAgainstPlainLoops(int64_t outputs, double tolerance) {
   for (int round = 0; round < 500; ++round) {
     Tile tile(random, outputs);
     for (Isa isa : testing::RunnableIsas()) {
-      const ImageKernels& kernels = ImageKernelsOf(isa);
+      const NhwcKernels& kernels = NhwcKernelsOf(isa);
       std::vector<float> y = tile.Run(outputs == 4 ? *kernels.winograd4 : *kernels.winograd2);
       for (int64_t i = 0; i < outputs * outputs; ++i)
         for (int64_t channel = 0; channel < tile.channels; ++channel) {
@@ -120,7 +120,7 @@ TEST(Winograd, ProductsOfGroupsAgreeWithPlainLoops) {
   RandomNumbers random(107);
   for (int round = 0; round < 300; ++round)
     for (Isa isa : testing::RunnableIsas()) {
-      const WinogradKernels& kernels = *ImageKernelsOf(isa).winograd4;
+      const WinogradKernels& kernels = *NhwcKernelsOf(isa).winograd4;
       const int64_t rows = random.Int(1, static_cast<int>(kernels.most_rows)), channels = random.Size(40, 300);
       const int64_t panel_count = random.Int(1, 4), columns = panel_count * kPanelWidth,
                     stride = columns + random.Int(0, 9);

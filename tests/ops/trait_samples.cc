@@ -157,17 +157,17 @@ class Samples {
   void AddImages() {
     const Shape image = {2, 5, 6, 8};
     const Numbers two = {2, 2};
-    Add("ImageConv", {Floats(image), Floats({4, 8, 3, 3}), Floats({4}), Floats({2, 5, 6, 4})},
+    Add("NhwcConv", {Floats(image), Floats({4, 8, 3, 3}), Floats({4}), Floats({2, 5, 6, 4})},
         {{"pads", Numbers{1, 1, 1, 1}}}, kInternalDomain);
-    Add("ImageConv", {Floats(image), Floats({4, 4, 2, 2})}, {{"group", int64_t{2}}, {"strides", two}}, kInternalDomain);
-    Add("ImageConvTranspose", {Floats(image), Floats({8, 4, 2, 2}), Floats({4})}, {{"strides", two}}, kInternalDomain);
-    for (const char* op : {"ImageMaxPool", "ImageAveragePool"})
+    Add("NhwcConv", {Floats(image), Floats({4, 4, 2, 2})}, {{"group", int64_t{2}}, {"strides", two}}, kInternalDomain);
+    Add("NhwcConvTranspose", {Floats(image), Floats({8, 4, 2, 2}), Floats({4})}, {{"strides", two}}, kInternalDomain);
+    for (const char* op : {"NhwcMaxPool", "NhwcAveragePool"})
       Add(op, {Floats(image)}, {{"kernel_shape", two}}, kInternalDomain);
-    for (int64_t keeps : {0, 1}) Add("ImageMean", {Floats(image)}, {{"keepdims", keeps}}, kInternalDomain);
-    Add("ImageAffine", {Floats(image), Floats({8}), Floats({8})}, {}, kInternalDomain);
-    Add("ImageAffine", {Floats(image), Floats({2, 1, 1, 8})}, {}, kInternalDomain);
-    Add("ImageShuffle", {Floats(image)}, {{"groups", int64_t{4}}}, kInternalDomain);
-    Add("ImageShuffle", {Floats(image), Floats(image)}, {{"groups", int64_t{2}}}, kInternalDomain, 2);
+    for (int64_t keeps : {0, 1}) Add("NhwcMean", {Floats(image)}, {{"keepdims", keeps}}, kInternalDomain);
+    Add("NhwcAffine", {Floats(image), Floats({8}), Floats({8})}, {}, kInternalDomain);
+    Add("NhwcAffine", {Floats(image), Floats({2, 1, 1, 8})}, {}, kInternalDomain);
+    Add("NhwcShuffle", {Floats(image)}, {{"groups", int64_t{4}}}, kInternalDomain);
+    Add("NhwcShuffle", {Floats(image), Floats(image)}, {{"groups", int64_t{2}}}, kInternalDomain, 2);
   }
 
   void AddNormalizations() {

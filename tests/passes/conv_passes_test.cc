@@ -112,8 +112,7 @@ TEST(ChannelsLast, TurnsOnlyAtTheEdgesOfARegion) {
                  MakeNode("MaxPool", {"s"}, {"y"}, {{"kernel_shape", std::vector<int64_t>{2, 2}}})},
                 {"y"});
   EXPECT_TRUE(MoveChannelsLast(graph));
-  EXPECT_EQ(Operators(graph),
-            (Names{"Transpose", "ImageConv", "Relu", "ImageConv", "Add", "ImageMaxPool", "Transpose"}));
+  EXPECT_EQ(Operators(graph), (Names{"Transpose", "NhwcConv", "Relu", "NhwcConv", "Add", "NhwcMaxPool", "Transpose"}));
   EXPECT_EQ(graph.nodes.back().outputs[0], "y");
 }
 
@@ -121,11 +120,11 @@ TEST(ChannelsLast, TakesEveryFunctionOfElementsAlong) {
   for (const char* op : {"Round", "Reciprocal", "Sin", "Sign", "Shrink"}) {
     Graph graph = MakeGraph({Conv("x", "a"), MakeNode(op, {"a"}, {"f"}), Conv("f", "y")}, {"y"});
     EXPECT_TRUE(MoveChannelsLast(graph));
-    EXPECT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", op, "ImageConv", "Transpose"}));
+    EXPECT_EQ(Operators(graph), (Names{"Transpose", "NhwcConv", op, "NhwcConv", "Transpose"}));
   }
   Graph graph = MakeGraph({Conv("x", "a"), Conv("a", "b"), MakeNode("Mean", {"a", "b"}, {"m"}), Conv("m", "y")}, {"y"});
   EXPECT_TRUE(MoveChannelsLast(graph));
-  EXPECT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "ImageConv", "Mean", "ImageConv", "Transpose"}));
+  EXPECT_EQ(Operators(graph), (Names{"Transpose", "NhwcConv", "NhwcConv", "Mean", "NhwcConv", "Transpose"}));
 }
 
 TEST(ChannelsLast, LeavesFunctionsWhoseResultsAreNoImages) {
@@ -134,7 +133,7 @@ TEST(ChannelsLast, LeavesFunctionsWhoseResultsAreNoImages) {
     if (op == std::string("Cast")) test.Set("to", int64_t{static_cast<int>(DType::kInt64)});
     Graph graph = MakeGraph({Conv("x", "a"), test}, {"y"});
     EXPECT_TRUE(MoveChannelsLast(graph));
-    EXPECT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "Transpose", op}));
+    EXPECT_EQ(Operators(graph), (Names{"Transpose", "NhwcConv", "Transpose", op}));
   }
 }
 
@@ -145,7 +144,7 @@ TEST(ChannelsLast, CancelsTransposesThatTheModelWrote) {
                  MakeNode("Transpose", {"n"}, {"u"}, {{"perm", std::vector<int64_t>{0, 3, 1, 2}}}), Conv("u", "y")},
                 {"y"});
   EXPECT_TRUE(MoveChannelsLast(graph));
-  EXPECT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "Identity", "Neg", "ImageConv", "Transpose"}));
+  EXPECT_EQ(Operators(graph), (Names{"Transpose", "NhwcConv", "Identity", "Neg", "NhwcConv", "Transpose"}));
 }
 
 TEST(ChannelsLast, FindsTheChannelShuffle) {
@@ -156,7 +155,7 @@ TEST(ChannelsLast, FindsTheChannelShuffle) {
                           {MakeStored("five", Tensor::FromVector<int64_t>({-1, 2, 4, 10, 10})),
                            MakeStored("four", Tensor::FromVector<int64_t>({-1, 8, 10, 10}))});
   EXPECT_TRUE(MoveChannelsLast(graph));
-  EXPECT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "ImageShuffle", "ImageConv", "Transpose"}));
+  EXPECT_EQ(Operators(graph), (Names{"Transpose", "NhwcConv", "NhwcShuffle", "NhwcConv", "Transpose"}));
 }
 
 TEST(ChannelsLast, MakesAProductAndASumWithNumbersOneStep) {
@@ -164,7 +163,7 @@ TEST(ChannelsLast, MakesAProductAndASumWithNumbersOneStep) {
                            MakeNode("Add", {"m", "two"}, {"s"}), Conv("s", "y")},
                           {"y"}, {MakeStored("two", Ones({1}))});
   EXPECT_TRUE(MoveChannelsLast(graph));
-  EXPECT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "HardSwish", "ImageAffine", "ImageConv", "Transpose"}));
+  EXPECT_EQ(Operators(graph), (Names{"Transpose", "NhwcConv", "HardSwish", "NhwcAffine", "NhwcConv", "Transpose"}));
 }
 
 TEST(ChannelsLast, TakesResizingAndTransposedConvolutionsAlong) {
@@ -172,7 +171,7 @@ TEST(ChannelsLast, TakesResizingAndTransposedConvolutionsAlong) {
       {Conv("x", "c"), MakeNode("Resize", {"c", "", "scales"}, {"r"}), MakeNode("ConvTranspose", {"r", "w"}, {"y"})},
       {"y"}, {MakeStored("scales", Tensor::FromVector<float>({1, 1, 2, 2}))});
   EXPECT_TRUE(MoveChannelsLast(graph));
-  ASSERT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "Resize", "ImageConvTranspose", "Transpose"}));
+  ASSERT_EQ(Operators(graph), (Names{"Transpose", "NhwcConv", "Resize", "NhwcConvTranspose", "Transpose"}));
   EXPECT_EQ(graph.nodes[2].Ints("axes"), (std::vector<int64_t>{0, 3, 1, 2}));
 }
 
@@ -183,8 +182,8 @@ TEST(ChannelsLast, TurnsTheSmallerImageWhenResizingIsTheEnd) {
     EXPECT_TRUE(MoveChannelsLast(graph));
     return Operators(graph);
   };
-  EXPECT_EQ(operators(2), (Names{"Transpose", "ImageConv", "Transpose", "Resize"}));
-  EXPECT_EQ(operators(0.5f), (Names{"Transpose", "ImageConv", "Resize", "Transpose"}));
+  EXPECT_EQ(operators(2), (Names{"Transpose", "NhwcConv", "Transpose", "Resize"}));
+  EXPECT_EQ(operators(0.5f), (Names{"Transpose", "NhwcConv", "Resize", "Transpose"}));
 }
 
 TEST(ChannelsLast, LeavesConvolutionsWithComputedWeights) {
@@ -199,7 +198,7 @@ TEST(FuseConv, TakesTheSumAndTheActivation) {
                           {"y"});
   MoveChannelsLast(graph);
   EXPECT_TRUE(FuseConv(graph));
-  ASSERT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "ImageConv", "Transpose"}));
+  ASSERT_EQ(Operators(graph), (Names{"Transpose", "NhwcConv", "NhwcConv", "Transpose"}));
   EXPECT_FALSE(graph.nodes[2].inputs[3].empty());
   EXPECT_EQ(ActivationOf(graph.nodes[2]).kind, ActivationKind::kSilu);
 }
@@ -212,7 +211,7 @@ TEST(FuseConv, TakesALimitOnOneSideAlone) {
                           {MakeStored("zero", Tensor::Scalar(0.0f))});
   MoveChannelsLast(graph);
   EXPECT_TRUE(FuseConv(graph));
-  ASSERT_EQ(Operators(graph), (Names{"Transpose", "ImageConv", "Transpose"}));
+  ASSERT_EQ(Operators(graph), (Names{"Transpose", "NhwcConv", "Transpose"}));
   Activation activation = ActivationOf(graph.nodes[1]);
   EXPECT_EQ(activation.kind, ActivationKind::kClip);
   EXPECT_EQ(activation.alpha, 0.0f);
@@ -226,7 +225,7 @@ TEST(FuseConv, TakesTheNormInFrontOfOnePixel) {
                           {"y"}, {MakeStored("w1", Ones({5, 8, 1, 1}))});
   MoveChannelsLast(graph);
   EXPECT_TRUE(FuseConv(graph));
-  ASSERT_EQ(Operators(graph), (Names{"MaxPool", "Transpose", "ImageConv", "Concat", "ImageConv", "Transpose"}));
+  ASSERT_EQ(Operators(graph), (Names{"MaxPool", "Transpose", "NhwcConv", "Concat", "NhwcConv", "Transpose"}));
   const Node& conv = graph.nodes[4];
   EXPECT_EQ(conv.inputs[0], graph.nodes[3].outputs[0]);
   EXPECT_TRUE(conv.HasInput(4) && conv.HasInput(5));
@@ -244,7 +243,7 @@ TEST(FuseConv, LeavesNormsThatOthersReadOrThatAreReadOften) {
     MoveChannelsLast(graph);
     FuseConv(graph);
     Names names = Operators(graph);
-    return std::count(names.begin(), names.end(), "ImageAffine");
+    return std::count(names.begin(), names.end(), "NhwcAffine");
   };
   Node padded = OnePixelConv("n", "y"), strided = OnePixelConv("n", "y");
   padded.Set("pads", kOnePixel);

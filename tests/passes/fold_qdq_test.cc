@@ -35,7 +35,7 @@ TEST(FoldQdq, ConvolutionWithBiasAndActivation) {
           b.nodes.push_back(MakeNode("Identity", {y}, {"y"}));
           Model model = b.Finish({MakeInfo("x", kF, {Dim::Named("n"), Dim(4), Dim(7), Dim(6)})}, {MakeInfo("y")});
           Graph graph = HoldQuantized(model, Image(b, {2, 4, 7, 6}), 0.03f);
-          EXPECT_EQ(Count(graph, "QuantizedImageConv"), 1);
+          EXPECT_EQ(Count(graph, "QuantizedNhwcConv"), 1);
           EXPECT_EQ(Count(graph, "Conv") + Count(graph, "Relu") + Count(graph, "Clip"), 0);
         }
 }
@@ -106,7 +106,7 @@ TEST(FoldQdq, ResidualSumPoolsAndMean) {
   Model model = b.Finish({MakeInfo("x", kF, {Dim::Named("n"), Dim(4), Dim(6), Dim(6)})}, {MakeInfo("y")});
   Graph graph = HoldQuantized(model, Image(b, {2, 4, 6, 6}), 0.02f);
   EXPECT_EQ(Count(graph, "QuantizedAdd"), 1);
-  EXPECT_EQ(Count(graph, "ImageMaxPool"), 1);
+  EXPECT_EQ(Count(graph, "NhwcMaxPool"), 1);
   EXPECT_EQ(Count(graph, "QuantizedLookup"), 1);
   EXPECT_EQ(Count(graph, "QuantizedMean"), 1);
   EXPECT_EQ(Count(graph, "QuantizeLinear"), 1);
@@ -219,7 +219,7 @@ TEST(FoldQdq, QLinearOperators) {
     b.nodes.push_back(MakeNode("DequantizeLinear", {y, scalar(0.04f), zero(kS, -7)}, {"y"}));
     Model model = b.Finish({MakeInfo("x", kF, {Dim(1), Dim(4), Dim(6), Dim(6)})}, {MakeInfo("y")});
     Graph graph = HoldQuantized(model, Image(b, {1, 4, 6, 6}), 0.04f);
-    EXPECT_EQ(Count(graph, "QuantizedImageConv"), 1);
+    EXPECT_EQ(Count(graph, "QuantizedNhwcConv"), 1);
     EXPECT_EQ(Count(graph, "QuantizedMatMul"), 1);
   }
 }

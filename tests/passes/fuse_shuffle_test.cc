@@ -34,7 +34,7 @@ TEST(FuseShuffle, JoinsShufflesAndCutsInOneStep) {
     Model model = Shuffled(random, channels, true, {"y", "left"});
     Graph graph = HoldAgainstOptimized(model, {random.Numbers<float>({2, 3, 5, 4})});
     EXPECT_EQ(Count(graph, "Concat") + Count(graph, "Split"), 0) << channels;
-    EXPECT_EQ(Count(graph, "ImageShuffle"), 1) << channels;
+    EXPECT_EQ(Count(graph, "NhwcShuffle"), 1) << channels;
   }
 }
 

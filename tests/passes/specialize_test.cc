@@ -160,7 +160,7 @@ TEST(Specialize, OptimisesWhatWasInABranch) {
     std::shared_ptr<Graph> special = Specialize(optimized, known, facts);
     ASSERT_NE(special, nullptr);
     const Graph& around = by_size ? *special : *special->nodes.back().Subgraph("then_branch");
-    EXPECT_EQ(Count(around, "ImageConv"), 1);
+    EXPECT_EQ(Count(around, "NhwcConv"), 1);
     EXPECT_EQ(Count(around, "Relu"), 0);
     Value x = Filled({2, 4, 9}, 0.25f);
     ExpectSame(Evaluate(model.graph, x), Evaluate(*special, x));

@@ -207,9 +207,9 @@ TEST(Conv, ScalesItsInputItself) {
     std::vector<StoredTensor> weights{
         MakeStored("factor", random.Floats({channels})), MakeStored("offset", random.Floats({channels})),
         MakeStored("bias", random.Floats({features})), MakeStored("w", random.Floats({features, channels, 1, 1}))};
-    Node affine = MakeNode("ImageAffine", {"x", "factor", "offset"}, {"scaled"});
-    Node two = MakeNode("ImageConv", {"scaled", "w", "bias"}, {"y"});
-    Node one = MakeNode("ImageConv", {"x", "w", "bias", "", "factor", "offset"}, {"y"});
+    Node affine = MakeNode("NhwcAffine", {"x", "factor", "offset"}, {"scaled"});
+    Node two = MakeNode("NhwcConv", {"scaled", "w", "bias"}, {"y"});
+    Node one = MakeNode("NhwcConv", {"x", "w", "bias", "", "factor", "offset"}, {"y"});
     one.Set("before", std::vector<float>{static_cast<float>(activation), 0, 0});
     SetActivation(affine, {activation});
     for (Node* node : {&affine, &two, &one}) node->domain = kInternalDomain;

@@ -57,8 +57,8 @@ TEST_F(FindingChains, TakesLargeBatchesApartUntilWeightsOutweighImages) {
   Know("small", {8, 1, 1, 512});
   KnowConstant("w", {96, 96, 1, 1});
   KnowConstant("large", {512, 96, 3, 3});
-  nodes_ = {InternalNode("ImageConv", {"x", "w"}, {"a"}), MakeNode("Add", {"a", "x"}, {"b"}),
-            InternalNode("ImageConv", {"b", "large"}, {"small"})};
+  nodes_ = {InternalNode("NhwcConv", {"x", "w"}, {"a"}), MakeNode("Add", {"a", "x"}, {"b"}),
+            InternalNode("NhwcConv", {"b", "large"}, {"small"})};
   std::vector<ImageChain> chains = Find({"small"});
   ASSERT_EQ(chains.size(), 1u);
   EXPECT_EQ(chains[0].first, 0u);
@@ -113,7 +113,7 @@ TEST_F(FindingChains, LeavesWhatIsSmallOrMixesImagesOrIsUnknown) {
   Know("y", {8, 8, 512, 96});
   KnowConstant("images", {8, 8, 512, 96});
   KnowConstant("w", {96, 96, 1, 1});
-  nodes_ = {InternalNode("ImageConv", {"images", "w"}, {"y"})};
+  nodes_ = {InternalNode("NhwcConv", {"images", "w"}, {"y"})};
   EXPECT_TRUE(Find({"y"}).empty());
 
   Node concat = MakeNode("Concat", {"x", "x"}, {"y"});

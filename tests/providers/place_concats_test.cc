@@ -108,7 +108,7 @@ class PlaceConcatsTest : public ::testing::Test {
                    ActivationKind activation = ActivationKind::kNone, const std::string& residual = "") {
     int step = 3 + static_cast<int>(graph_.initializers.size());
     std::string weight = Constant(Values({features, channels, kernel, kernel}, step));
-    Node node = MakeNode("ImageConv", {x, weight, Constant(Values({features}, step))}, {name},
+    Node node = MakeNode("NhwcConv", {x, weight, Constant(Values({features}, step))}, {name},
                          {MakeAttribute("pads", std::vector<int64_t>(4, kernel / 2))});
     if (!residual.empty()) node.inputs.push_back(residual);
     SetActivation(node, {activation});
@@ -117,14 +117,14 @@ class PlaceConcatsTest : public ::testing::Test {
   }
   std::string Pool(const std::string& name, const std::string& x, bool average = false) {
     Node node = MakeNode(
-        average ? "ImageAveragePool" : "ImageMaxPool", {x}, {name},
+        average ? "NhwcAveragePool" : "NhwcMaxPool", {x}, {name},
         {MakeAttribute("kernel_shape", std::vector<int64_t>{3, 3}), MakeAttribute("pads", std::vector<int64_t>(4, 1))});
     node.domain = kInternalDomain;
     return Add(std::move(node));
   }
   std::string Affine(const std::string& name, const std::string& x, int64_t channels) {
     std::string factor = Constant(Values({channels}, 11)), offset = Constant(Values({channels}, 13));
-    Node node = MakeNode("ImageAffine", {x, factor, offset}, {name});
+    Node node = MakeNode("NhwcAffine", {x, factor, offset}, {name});
     node.domain = kInternalDomain;
     return Add(std::move(node));
   }

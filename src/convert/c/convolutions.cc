@@ -88,11 +88,11 @@ void WriteConv(StepWriter& w) {
   WriteConvLoops(w, conv);
 }
 
-void WriteImageConv(StepWriter& w);
+void WriteNhwcConv(StepWriter& w);
 
 // The input scaled for every channel goes to memory of its own first.
 void WriteScaledConv(StepWriter& w) {
-  const ImageConvPlan plan = PlanImageConv(w.node, w.in[0].shape, w.in[1].shape);
+  const NhwcConvPlan plan = PlanNhwcConv(w.node, w.in[0].shape, w.in[1].shape);
   const int64_t channels = plan.conv.channels, size = w.in[0].size();
   if (plan.channels_first || !w.Has(4)) w.Refuse("this form of scaled input is not written as C");
   const std::string scaled = w.Scratch(DType::kFloat, size);
@@ -104,7 +104,7 @@ void WriteScaledConv(StepWriter& w) {
   const size_t begin = w.text.size();
   const std::vector<Operand> all = w.in;
   w.in.resize(4);
-  WriteImageConv(w);
+  WriteNhwcConv(w);
   w.in = all;
   w.overwrites = 0;
   std::string conv = w.text.substr(begin);
@@ -114,10 +114,10 @@ void WriteScaledConv(StepWriter& w) {
   w.text = w.text.substr(0, begin) + conv;
 }
 
-void WriteImageConv(StepWriter& w) {
+void WriteNhwcConv(StepWriter& w) {
   if (w.Has(4) || w.Has(5)) return WriteScaledConv(w);
-  if (w.options.fast && WriteFastImageConv(w)) return;
-  const ImageConvPlan plan = PlanImageConv(w.node, w.in[0].shape, w.in[1].shape);
+  if (w.options.fast && WriteFastNhwcConv(w)) return;
+  const NhwcConvPlan plan = PlanNhwcConv(w.node, w.in[0].shape, w.in[1].shape);
   ConvLoops conv;
   conv.plan = plan.conv;
   conv.x_shape = w.in[0].shape;
@@ -187,11 +187,11 @@ void WriteTransposed(StepWriter& w, const Shape& x_first, const Shape& y_shape, 
 }
 
 void WriteConvTranspose(StepWriter& w) { WriteTransposed(w, w.in[0].shape, w.out[0].shape, false, {}); }
-void WriteImageConvTranspose(StepWriter& w) {
+void WriteNhwcConvTranspose(StepWriter& w) {
   WriteTransposed(w, ToChannelsFirst(w.in[0].shape), w.out[0].shape, true, ActivationOf(w.node));
 }
 
-void WriteImageAffine(StepWriter& w) {
+void WriteNhwcAffine(StepWriter& w) {
   const int64_t batch = w.in[0].shape[0], channels = w.in[0].shape.back(),
                 pixels = w.in[0].size() / std::max<int64_t>(1, batch * channels);
   const bool per_image = w.in[1].shape.rank() > 1 && w.in[1].shape[0] == batch && w.in[1].size() == batch * channels;
@@ -211,11 +211,11 @@ void WriteImageAffine(StepWriter& w) {
 const std::vector<KernelEntry>& ConvolutionKernels() {
   static const std::vector<KernelEntry> kernels = {
       {"Conv", WriteConv},
-      {"ferry.ImageConv", WriteImageConv},
+      {"ferry.NhwcConv", WriteNhwcConv},
       {"ConvInteger", WriteConvInteger},
       {"ConvTranspose", WriteConvTranspose},
-      {"ferry.ImageConvTranspose", WriteImageConvTranspose},
-      {"ferry.ImageAffine", WriteImageAffine},
+      {"ferry.NhwcConvTranspose", WriteNhwcConvTranspose},
+      {"ferry.NhwcAffine", WriteNhwcAffine},
   };
   return kernels;
 }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "convert/c/step_writer.h"
-#include "ops/support/image.h"
+#include "ops/support/nhwc.h"
 
 namespace ferry::c {
 
@@ -23,7 +23,7 @@ void WriteConvLoops(StepWriter& w, const ConvLoops& conv);
 // [features, channels, taps] to [features, taps, channels].
 Tensor PackedAsRows(const Tensor& w, int64_t features, int64_t channels, int64_t taps);
 
-// ImageConv by tiles; false where the form does not fit.
-bool WriteFastImageConv(StepWriter& w);
+// NhwcConv by tiles; false where the form does not fit.
+bool WriteFastNhwcConv(StepWriter& w);
 
 }  // namespace ferry::c

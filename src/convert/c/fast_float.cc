@@ -74,8 +74,8 @@ void WriteDense(StepWriter& w, const DenseStep& step) {
          late ? "(-INFINITY)" : limits.low, ", ", late ? "INFINITY" : limits.high, ");");
 }
 
-bool WriteFastImageConv(StepWriter& w) {
-  const ImageConvPlan plan = PlanImageConv(w.node, w.in[0].shape, w.in[1].shape);
+bool WriteFastNhwcConv(StepWriter& w) {
+  const NhwcConvPlan plan = PlanNhwcConv(w.node, w.in[0].shape, w.in[1].shape);
   const ConvPlan& conv = plan.conv;
   if (w.Has(4) || w.Has(5) || !w.in[1].constant || w.in[0].type != DType::kFloat) return false;
   const float* weights = w.in[1].constant->Data<float>();

@@ -180,7 +180,7 @@ void WriteCol2Im(StepWriter& w) {
 
 }  // namespace
 
-const std::vector<KernelEntry>& ImageKernels() {
+const std::vector<KernelEntry>& NhwcKernels() {
   static const std::vector<KernelEntry> kernels = {
       {"Resize", WriteResize}, {"GridSample", WriteGridSample}, {"Col2Im", WriteCol2Im}};
   return kernels;

@@ -28,7 +28,7 @@ const std::vector<KernelEntry>& QuantizeKernels();
 const std::vector<KernelEntry>& RecurrentKernels();
 const std::vector<KernelEntry>& AttentionKernels();
 const std::vector<KernelEntry>& SignalKernels();
-const std::vector<KernelEntry>& ImageKernels();
+const std::vector<KernelEntry>& NhwcKernels();
 const std::vector<KernelEntry>& LossKernels();
 
 }  // namespace ferry::c

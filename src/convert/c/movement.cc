@@ -223,7 +223,7 @@ const std::vector<KernelEntry>& MovementKernels() {
       {"Split", WriteMover},
       {"Squeeze", WriteMover},
       {"Unsqueeze", WriteMover},
-      {"ferry.ImageShuffle", WriteMover},
+      {"ferry.NhwcShuffle", WriteMover},
       {"Pad", WritePad},
       {"Concat", WriteConcat},
       {"Trilu", WriteTrilu},

@@ -1,6 +1,6 @@
 // Poolings over either layout.
 #include "convert/c/kernels.h"
-#include "ops/support/image.h"
+#include "ops/support/nhwc.h"
 
 namespace ferry::c {
 namespace {
@@ -82,7 +82,7 @@ void WriteMax(StepWriter& w, bool last) {
 }
 
 void WriteMaxPool(StepWriter& w) { WriteMax(w, false); }
-void WriteImageMaxPool(StepWriter& w) { WriteMax(w, true); }
+void WriteNhwcMaxPool(StepWriter& w) { WriteMax(w, true); }
 
 void WriteAverage(StepWriter& w, bool last) {
   const PoolPlan plan(w.node, last ? ToChannelsFirst(w.in[0].shape) : w.in[0].shape);
@@ -111,7 +111,7 @@ void WriteAverage(StepWriter& w, bool last) {
 }
 
 void WriteAveragePool(StepWriter& w) { WriteAverage(w, false); }
-void WriteImageAveragePool(StepWriter& w) { WriteAverage(w, true); }
+void WriteNhwcAveragePool(StepWriter& w) { WriteAverage(w, true); }
 
 void WriteLpPool(StepWriter& w) {
   const PoolPlan plan(w.node, w.in[0].shape);
@@ -159,21 +159,17 @@ void WriteGlobal(StepWriter& w, bool last, int64_t p, bool is_max) {
 void WriteGlobalAverage(StepWriter& w) { WriteGlobal(w, false, 0, false); }
 void WriteGlobalMax(StepWriter& w) { WriteGlobal(w, false, 0, true); }
 void WriteGlobalLp(StepWriter& w) { WriteGlobal(w, false, w.node.Int("p", 2), false); }
-void WriteImageMean(StepWriter& w) { WriteGlobal(w, true, 0, false); }
+void WriteNhwcMean(StepWriter& w) { WriteGlobal(w, true, 0, false); }
 
 }  // namespace
 
 const std::vector<KernelEntry>& PoolKernels() {
   static const std::vector<KernelEntry> kernels = {
-      {"MaxPool", WriteMaxPool},
-      {"ferry.ImageMaxPool", WriteImageMaxPool},
-      {"AveragePool", WriteAveragePool},
-      {"ferry.ImageAveragePool", WriteImageAveragePool},
-      {"LpPool", WriteLpPool},
-      {"GlobalAveragePool", WriteGlobalAverage},
-      {"GlobalMaxPool", WriteGlobalMax},
-      {"GlobalLpPool", WriteGlobalLp},
-      {"ferry.ImageMean", WriteImageMean},
+      {"MaxPool", WriteMaxPool},         {"ferry.NhwcMaxPool", WriteNhwcMaxPool},
+      {"AveragePool", WriteAveragePool}, {"ferry.NhwcAveragePool", WriteNhwcAveragePool},
+      {"LpPool", WriteLpPool},           {"GlobalAveragePool", WriteGlobalAverage},
+      {"GlobalMaxPool", WriteGlobalMax}, {"GlobalLpPool", WriteGlobalLp},
+      {"ferry.NhwcMean", WriteNhwcMean},
   };
   return kernels;
 }

@@ -73,7 +73,7 @@ void WriteDenseCall(StepWriter& w, const QuantizedStep& step, const Columns& col
 }
 
 bool WriteFastConv(StepWriter& w, const QuantizedStep& step) {
-  const ImageConvPlan plan = PlanImageConv(w.node, w.in[0].shape, w.in[1].shape);
+  const NhwcConvPlan plan = PlanNhwcConv(w.node, w.in[0].shape, w.in[1].shape);
   const ConvPlan& conv = plan.conv;
   const WindowAxis &z = plan.axes[0], &v = plan.axes[1], &u = plan.axes[2];
   if (!w.in[1].constant || z.kernel != 1 || z.input != 1 || z.pad_begin != 0) return false;
@@ -136,7 +136,7 @@ void WritePlainConv(StepWriter& w, const QuantizedStep& step, bool last) {
   ConvLoops conv;
   bool x_last = last;
   if (last) {
-    const ImageConvPlan plan = PlanImageConv(w.node, w.in[0].shape, w.in[1].shape);
+    const NhwcConvPlan plan = PlanNhwcConv(w.node, w.in[0].shape, w.in[1].shape);
     conv.plan = plan.conv;
     x_last = !plan.channels_first;
   } else {
@@ -151,7 +151,7 @@ void WritePlainConv(StepWriter& w, const QuantizedStep& step, bool last) {
   WriteConvLoops(w, conv);
 }
 
-void WriteQuantizedImageConv(StepWriter& w) {
+void WriteQuantizedNhwcConv(StepWriter& w) {
   const QuantizedStep step = QuantizedStep::Read(w.node);
   if (w.options.fast && WriteFastConv(w, step)) return;
   w.tables.clear(), w.table_tensors.clear(), w.scratch.clear();
@@ -237,9 +237,9 @@ void WriteQuantizedMean(StepWriter& w) {
 
 const std::vector<KernelEntry>& QuantizedKernels() {
   static const std::vector<KernelEntry> kernels = {
-      {"ferry.QuantizedImageConv", WriteQuantizedImageConv}, {"ferry.QuantizedConv", WriteQuantizedConv},
-      {"ferry.QuantizedMatMul", WriteQuantizedMatMul},       {"ferry.QuantizedAdd", WriteQuantizedAdd},
-      {"ferry.QuantizedLookup", WriteQuantizedLookup},       {"ferry.QuantizedMean", WriteQuantizedMean},
+      {"ferry.QuantizedNhwcConv", WriteQuantizedNhwcConv}, {"ferry.QuantizedConv", WriteQuantizedConv},
+      {"ferry.QuantizedMatMul", WriteQuantizedMatMul},     {"ferry.QuantizedAdd", WriteQuantizedAdd},
+      {"ferry.QuantizedLookup", WriteQuantizedLookup},     {"ferry.QuantizedMean", WriteQuantizedMean},
   };
   return kernels;
 }

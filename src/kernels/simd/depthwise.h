@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/image.h"
+#include "kernels/nhwc.h"
 #include "kernels/simd/target.h"
 
 namespace ferry::FERRY_ISA {

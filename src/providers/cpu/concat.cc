@@ -2,8 +2,8 @@
 #include "ops/support/concat.h"
 
 #include "ops/support/fused.h"
-#include "ops/support/image.h"
 #include "ops/support/movement.h"
+#include "ops/support/nhwc.h"
 #include "providers/cpu/kernels.h"
 
 namespace ferry {
@@ -64,11 +64,11 @@ class ConcatKernel final : public CpuKernel {
   Shape shape_;
 };
 
-class ImageKernel final : public CpuKernel {
+class NhwcKernel final : public CpuKernel {
  public:
   using Compute = void (*)(OpContext&, const RowLayout&);
   std::string name() const override { return "nhwc rows"; }
-  ImageKernel(Compute compute, bool writes) : compute_(compute), writes_(writes) {}
+  NhwcKernel(Compute compute, bool writes) : compute_(compute), writes_(writes) {}
   void Run(OpContext& context) const override { compute_(context, rows_); }
   bool ReadsStrided(size_t input) const override { return input == 0; }
   bool WritesStrided() const override { return writes_; }
@@ -112,12 +112,12 @@ std::unique_ptr<CpuKernel> MakeConcatKernel(const CpuKernelRequest& request) {
   return std::make_unique<ConcatKernel>(std::move(parts), along, std::move(shape));
 }
 
-std::unique_ptr<CpuKernel> MakeImageKernel(const CpuKernelRequest& request) {
+std::unique_ptr<CpuKernel> MakeNhwcKernel(const CpuKernelRequest& request) {
   if (request.node.domain != kInternalDomain) return nullptr;
   const std::string& op = request.node.op_type;
-  if (op == "ImageAffine") return std::make_unique<ImageKernel>(ComputeImageAffine, false);
-  if (op == "ImageMaxPool") return std::make_unique<ImageKernel>(ComputeImageMaxPool, true);
-  if (op == "ImageAveragePool") return std::make_unique<ImageKernel>(ComputeImageAveragePool, true);
+  if (op == "NhwcAffine") return std::make_unique<NhwcKernel>(ComputeNhwcAffine, false);
+  if (op == "NhwcMaxPool") return std::make_unique<NhwcKernel>(ComputeNhwcMaxPool, true);
+  if (op == "NhwcAveragePool") return std::make_unique<NhwcKernel>(ComputeNhwcAveragePool, true);
   return nullptr;
 }
 

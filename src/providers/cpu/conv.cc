@@ -2,7 +2,7 @@
 
 #include <mutex>
 
-#include "kernels/image.h"
+#include "kernels/nhwc.h"
 #include "ops/support/fused.h"
 #include "providers/cpu/kernels.h"
 #include "providers/cpu/scratch.h"
@@ -14,20 +14,20 @@ namespace {
 // One of the ways to compute a convolution; the first that fits is what the model of the costs takes.
 struct Way {
   const char* name;
-  std::unique_ptr<ConvAlgorithm> (*make)(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
+  std::unique_ptr<ConvAlgorithm> (*make)(const Tensor& weight, const NhwcConvPlan& plan, WeightCache& cache);
 };
 
 constexpr Way kGemm = {"gemm", MakeGemmConv}, kDepthwise = {"depthwise", MakeDepthwiseConv},
               kGrouped = {"grouped", MakeGroupedConv}, kPlanar = {"planar", MakePlanarConv},
               kBf16Gemm = {"bf16 gemm", MakeBf16GemmConv};
-constexpr Way kWinograd2 = {"winograd 2", [](const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
+constexpr Way kWinograd2 = {"winograd 2", [](const Tensor& weight, const NhwcConvPlan& plan, WeightCache& cache) {
                               return MakeWinogradConv(weight, plan, 2, cache);
                             }};
-constexpr Way kWinograd4 = {"winograd 4", [](const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
+constexpr Way kWinograd4 = {"winograd 4", [](const Tensor& weight, const NhwcConvPlan& plan, WeightCache& cache) {
                               return MakeWinogradConv(weight, plan, 4, cache);
                             }};
 
-std::vector<Way> WaysFor(const ImageConvPlan& plan, bool exact) {
+std::vector<Way> WaysFor(const NhwcConvPlan& plan, bool exact) {
   const ConvPlan& conv = plan.conv;
   if (conv.group_channels == 1 && conv.group_features == 1 && plan.axes[0].kernel == 1 && plan.axes[0].input == 1)
     return {kDepthwise};
@@ -42,7 +42,7 @@ std::vector<Way> WaysFor(const ImageConvPlan& plan, bool exact) {
 }
 
 // Winograd's algorithm and the kernels of few channels stay in float32: they are as fast and more precise.
-std::vector<Way> WaysFor(const ImageConvPlan& plan, const KernelPolicy& policy) {
+std::vector<Way> WaysFor(const NhwcConvPlan& plan, const KernelPolicy& policy) {
   std::vector<Way> ways = WaysFor(plan, policy.exact);
   if (policy.precision == Precision::kBf16 && FitsBf16Gemm(plan))
     for (Way& way : ways)
@@ -50,7 +50,7 @@ std::vector<Way> WaysFor(const ImageConvPlan& plan, const KernelPolicy& policy) 
   return ways;
 }
 
-std::string ProblemName(const ImageConvPlan& plan, Precision precision) {
+std::string ProblemName(const NhwcConvPlan& plan, Precision precision) {
   const ConvPlan& conv = plan.conv;
   std::string name = Cat(precision == Precision::kBf16 ? "bf16 conv " : "conv ", conv.batch, "x", conv.channels, "->",
                          conv.features, "/", conv.groups);
@@ -61,7 +61,7 @@ std::string ProblemName(const ImageConvPlan& plan, Precision precision) {
 }
 
 // Runs every way on made-up numbers, on this thread, with packed weights that are thrown away again.
-const Way& Fastest(const std::vector<Way>& ways, const Node& node, const Tensor& weight, const ImageConvPlan& plan,
+const Way& Fastest(const std::vector<Way>& ways, const Node& node, const Tensor& weight, const NhwcConvPlan& plan,
                    const KernelPolicy& policy) {
   const ConvPlan& conv = plan.conv;
   std::vector<float> x(static_cast<size_t>(conv.batch * conv.channels * conv.counts.input), 0.5f);
@@ -83,7 +83,7 @@ const Way& Fastest(const std::vector<Way>& ways, const Node& node, const Tensor&
   return ways[0];
 }
 
-Way Choose(const Node& node, const Tensor& weight, const ImageConvPlan& plan, const KernelPolicy& policy) {
+Way Choose(const Node& node, const Tensor& weight, const NhwcConvPlan& plan, const KernelPolicy& policy) {
   std::vector<Way> ways = WaysFor(plan, policy);
   bool measure = policy.tuner && ways.size() > 1;
   return measure ? Fastest(ways, node, weight, plan, policy) : ways[0];
@@ -93,22 +93,22 @@ Way Choose(const Node& node, const Tensor& weight, const ImageConvPlan& plan, co
 struct PreparedConv {
   PreparedConv(const Node& node, const Shape& shape, const Tensor& weight, WeightCache& cache,
                const KernelPolicy& policy)
-      : shape(shape), plan(PlanImageConv(node, shape, weight.shape())) {
+      : shape(shape), plan(PlanNhwcConv(node, shape, weight.shape())) {
     if (plan.conv.counts.output == 0) return;
     const Way way = Choose(node, weight, plan, policy);
     name = way.name;
     algorithm = way.make(weight, plan, cache);
   }
   Shape shape;
-  ImageConvPlan plan;
+  NhwcConvPlan plan;
   std::string_view name = "nothing";
   std::unique_ptr<ConvAlgorithm> algorithm;
 };
 
-class ImageConv final : public CpuKernel {
+class NhwcConv final : public CpuKernel {
  public:
   std::string name() const override { return std::string(expected_ ? expected_->name : "chosen while running"); }
-  ImageConv(const Node& node, Tensor weight, WeightCache& cache, const KernelPolicy& policy)
+  NhwcConv(const Node& node, Tensor weight, WeightCache& cache, const KernelPolicy& policy)
       : weight_(std::move(weight)),
         activation_(ActivationOf(node)),
         before_(ActivationBefore(node)),
@@ -140,7 +140,7 @@ class ImageConv final : public CpuKernel {
   }
 
   void RunPrepared(OpContext& context, const Tensor& x, const PreparedConv& prepared) const {
-    const ImageConvPlan& plan = prepared.plan;
+    const NhwcConvPlan& plan = prepared.plan;
     const Tensor* bias = context.OptionalInput(2);
     const Tensor* residual = context.OptionalInput(3);
     if (bias) RequirePerChannel(bias->shape(), plan.conv.features, "the bias");
@@ -182,19 +182,19 @@ ConvCall ScaledFirst(const ConvCall& call) {
   const int64_t channels = call.plan.conv.channels, pixels = call.plan.conv.batch * call.plan.conv.counts.input;
   float* scaled = ThreadScratch<float>(ScratchUse::kScaledRows, pixels * channels);
   call.context.ParallelFor(pixels, 1 + 16384 / channels, [&](int64_t begin, int64_t end) {
-    BestImageKernels().affine(call.x + begin * call.x_stride, call.x_stride, end - begin, channels, scaling.factor,
-                              scaling.offset, scaling.before, scaled + begin * channels);
+    BestNhwcKernels().affine(call.x + begin * call.x_stride, call.x_stride, end - begin, channels, scaling.factor,
+                             scaling.offset, scaling.before, scaled + begin * channels);
   });
   return {call.context, call.plan, scaled, call.bias, call.residual, call.y, call.activation, channels, call.y_stride};
 }
 
 std::unique_ptr<CpuKernel> MakeConvKernel(const CpuKernelRequest& request) {
-  if (request.node.op_type != "ImageConv" || request.node.domain != kInternalDomain) return nullptr;
+  if (request.node.op_type != "NhwcConv" || request.node.domain != kInternalDomain) return nullptr;
   if (request.inputs.size() < 2 || !request.inputs[0] || !request.inputs[1]) return nullptr;
   const std::optional<Tensor>& weight = request.inputs[1]->constant;
   const Type& type = request.inputs[0]->type;
   if (!weight || weight->dtype() != DType::kFloat || weight->size() == 0 || type.dtype != DType::kFloat) return nullptr;
-  auto kernel = std::make_unique<ImageConv>(request.node, *weight, request.weights, request.policy);
+  auto kernel = std::make_unique<NhwcConv>(request.node, *weight, request.weights, request.policy);
   std::optional<Shape> shape = type.shape ? ToConcrete(*type.shape) : std::nullopt;
   try {
     if (shape) kernel->Expect(request.node, *shape, request.policy);

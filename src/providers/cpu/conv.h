@@ -2,14 +2,14 @@
 #pragma once
 
 #include "kernels/activation.h"
-#include "ops/support/image.h"
+#include "ops/support/nhwc.h"
 #include "providers/cpu/kernels.h"
 
 namespace ferry {
 
 struct ConvCall {
   OpContext& context;
-  const ImageConvPlan& plan;
+  const NhwcConvPlan& plan;
   const float* x;
   const float* bias;      // null: none
   const float* residual;  // null: none; may be the same memory as y
@@ -37,20 +37,20 @@ class ConvAlgorithm {
 ConvCall ScaledFirst(const ConvCall& call);
 
 // Weights are [features, channels / groups, kernel…] as Conv has them.
-std::unique_ptr<ConvAlgorithm> MakeGemmConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
+std::unique_ptr<ConvAlgorithm> MakeGemmConv(const Tensor& weight, const NhwcConvPlan& plan, WeightCache& cache);
 // The same with weights kept as bfloat16.
-std::unique_ptr<ConvAlgorithm> MakeBf16GemmConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
-bool FitsBf16Gemm(const ImageConvPlan& plan);
-std::unique_ptr<ConvAlgorithm> MakeDepthwiseConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
-std::unique_ptr<ConvAlgorithm> MakeGroupedConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
-bool FitsGrouped(const ImageConvPlan& plan);
+std::unique_ptr<ConvAlgorithm> MakeBf16GemmConv(const Tensor& weight, const NhwcConvPlan& plan, WeightCache& cache);
+bool FitsBf16Gemm(const NhwcConvPlan& plan);
+std::unique_ptr<ConvAlgorithm> MakeDepthwiseConv(const Tensor& weight, const NhwcConvPlan& plan, WeightCache& cache);
+std::unique_ptr<ConvAlgorithm> MakeGroupedConv(const Tensor& weight, const NhwcConvPlan& plan, WeightCache& cache);
+bool FitsGrouped(const NhwcConvPlan& plan);
 // Of an image with its channels first.
-std::unique_ptr<ConvAlgorithm> MakePlanarConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache);
-bool FitsPlanar(const ImageConvPlan& plan);
+std::unique_ptr<ConvAlgorithm> MakePlanarConv(const Tensor& weight, const NhwcConvPlan& plan, WeightCache& cache);
+bool FitsPlanar(const NhwcConvPlan& plan);
 // `outputs` is 2 or 4: the size of a tile.
-std::unique_ptr<ConvAlgorithm> MakeWinogradConv(const Tensor& weight, const ImageConvPlan& plan, int outputs,
+std::unique_ptr<ConvAlgorithm> MakeWinogradConv(const Tensor& weight, const NhwcConvPlan& plan, int outputs,
                                                 WeightCache& cache);
-bool FitsWinograd(const ImageConvPlan& plan);
+bool FitsWinograd(const NhwcConvPlan& plan);
 
 // How many blocks of at most `most` tiles to cut, as many for each thread where there are enough.
 inline int64_t EvenBlocks(int64_t tiles, int64_t most, int64_t threads) {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/check_run.h"
-#include "kernels/image.h"
+#include "kernels/nhwc.h"
 #include "providers/cpu/conv.h"
 #include "providers/cpu/cuts.h"
 #include "providers/cpu/scratch.h"
@@ -10,7 +10,7 @@
 namespace ferry {
 namespace {
 
-DepthwiseConv ImageOf(const ImageConvPlan& plan) {
+DepthwiseConv ImageOf(const NhwcConvPlan& plan) {
   const ConvPlan& conv = plan.conv;
   const WindowAxis &vertical = plan.axes[1], &horizontal = plan.axes[2];
   DepthwiseConv image;
@@ -72,7 +72,7 @@ using ByPixels = ByRows<const float*>;
 
 }  // namespace
 
-std::unique_ptr<ConvAlgorithm> MakeDepthwiseConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
+std::unique_ptr<ConvAlgorithm> MakeDepthwiseConv(const Tensor& weight, const NhwcConvPlan& plan, WeightCache& cache) {
   int64_t channels = plan.conv.channels, taps = plan.conv.counts.taps;
   auto turned = cache.GetTensor(weight, "depthwise taps", DType::kFloat, taps * channels, [=](Tensor& made) {
     const Tensor source = Readable(weight);
@@ -80,39 +80,39 @@ std::unique_ptr<ConvAlgorithm> MakeDepthwiseConv(const Tensor& weight, const Ima
       for (int64_t tap = 0; tap < taps; ++tap)
         made.MutableData<float>()[tap * channels + c] = source.Data<float>()[c * taps + tap];
   });
-  return std::make_unique<ByPixels>(std::move(turned), plan.conv, BestImageKernels().depthwise,
+  return std::make_unique<ByPixels>(std::move(turned), plan.conv, BestNhwcKernels().depthwise,
                                     DepthwiseColumns(ImageOf(plan)));
 }
 
-static bool IsFlat(const ImageConvPlan& plan) {
+static bool IsFlat(const NhwcConvPlan& plan) {
   const WindowAxis& depth = plan.axes[0];
   return depth.kernel == 1 && depth.input == 1 && depth.output == 1;
 }
 
-static std::shared_ptr<const Tensor> PackTaps(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
+static std::shared_ptr<const Tensor> PackTaps(const Tensor& weight, const NhwcConvPlan& plan, WeightCache& cache) {
   std::string form = Cat("taps of ", plan.conv.groups, " groups");
   return cache.GetTensor(weight, form, DType::kFloat, weight.size(), [weight, image = ImageOf(plan)](Tensor& made) {
-    PackGrouped(Readable(weight).Data<float>(), image, BestImageKernels().lanes, made.MutableData<float>());
+    PackGrouped(Readable(weight).Data<float>(), image, BestNhwcKernels().lanes, made.MutableData<float>());
   });
 }
 
-bool FitsGrouped(const ImageConvPlan& plan) {
+bool FitsGrouped(const NhwcConvPlan& plan) {
   const WindowAxis& horizontal = plan.axes[2];
   return plan.conv.groups > 1 && !plan.channels_first && IsFlat(plan) && horizontal.kernel == 3 &&
-         horizontal.dilation == 1 && horizontal.stride <= 2 && GroupsFitLanes(ImageOf(plan), BestImageKernels().lanes);
+         horizontal.dilation == 1 && horizontal.stride <= 2 && GroupsFitLanes(ImageOf(plan), BestNhwcKernels().lanes);
 }
 
-std::unique_ptr<ConvAlgorithm> MakeGroupedConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
-  return std::make_unique<ByPixels>(PackTaps(weight, plan, cache), plan.conv, BestImageKernels().grouped,
+std::unique_ptr<ConvAlgorithm> MakeGroupedConv(const Tensor& weight, const NhwcConvPlan& plan, WeightCache& cache) {
+  return std::make_unique<ByPixels>(PackTaps(weight, plan, cache), plan.conv, BestNhwcKernels().grouped,
                                     DepthwiseColumns(ImageOf(plan)));
 }
 
-bool FitsPlanar(const ImageConvPlan& plan) {
-  return plan.conv.groups == 1 && plan.channels_first && IsFlat(plan) && PlanarFits(ImageOf(plan), BestImageKernels());
+bool FitsPlanar(const NhwcConvPlan& plan) {
+  return plan.conv.groups == 1 && plan.channels_first && IsFlat(plan) && PlanarFits(ImageOf(plan), BestNhwcKernels());
 }
 
-std::unique_ptr<ConvAlgorithm> MakePlanarConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
-  return std::make_unique<ByRows<float>>(PackTaps(weight, plan, cache), plan.conv, BestImageKernels().planar,
+std::unique_ptr<ConvAlgorithm> MakePlanarConv(const Tensor& weight, const NhwcConvPlan& plan, WeightCache& cache) {
+  return std::make_unique<ByRows<float>>(PackTaps(weight, plan, cache), plan.conv, BestNhwcKernels().planar,
                                          PlanarLines(ImageOf(plan)));
 }
 

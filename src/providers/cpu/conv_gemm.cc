@@ -3,7 +3,7 @@
 
 #include "base/check_run.h"
 #include "kernels/bf16_gemm.h"
-#include "kernels/image.h"
+#include "kernels/nhwc.h"
 #include "kernels/packed_gemm.h"
 #include "providers/cpu/conv.h"
 #include "providers/cpu/conv_filters.h"
@@ -35,14 +35,14 @@ struct LiveTaps {
 
 // Few channels: the taps of a kernel row lie next to each other, so that a row of the window is one run of a padded
 // copy of the image.
-bool MergesTaps(const ImageConvPlan& plan) {
+bool MergesTaps(const NhwcConvPlan& plan) {
   return plan.conv.groups == 1 && plan.conv.channels <= 8 && plan.axes[2].dilation == 1 &&
          (plan.channels_first || plan.axes[2].kernel > 1);
 }
 
 // The part of a padded image that windows read.
 struct PaddedImage {
-  explicit PaddedImage(const ImageConvPlan& plan) : plan(plan) {
+  explicit PaddedImage(const NhwcConvPlan& plan) : plan(plan) {
     for (size_t i = 0; i < 3; ++i) {
       const WindowAxis& axis = plan.axes[i];
       size[i] = (axis.output - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1;
@@ -69,17 +69,17 @@ struct PaddedImage {
     const float* from = image + offset;
     float* out = to + begin * channels;
     if (int64_t plane = plan.conv.counts.input; channels == 3)
-      return BestImageKernels().interleave3(from, from + plane, from + 2 * plane, end - begin, out);
+      return BestNhwcKernels().interleave3(from, from + plane, from + 2 * plane, end - begin, out);
     for (int64_t c = 0; c < channels; ++c, ++out, from += plan.conv.counts.input)
       for (int64_t x = 0; x < end - begin; ++x) out[x * channels] = from[x];
   }
 
-  const ImageConvPlan& plan;
+  const NhwcConvPlan& plan;
   int64_t size[3];
 };
 
 // Whether the panels of a float product may be made on the way: once, or twice where that is soon done.
-bool PacksOnTheWay(const ImageConvPlan& plan) {
+bool PacksOnTheWay(const NhwcConvPlan& plan) {
   constexpr int64_t kFewRows = 256;
   const ConvPlan& conv = plan.conv;
   return conv.groups == 1 && !MergesTaps(plan) &&
@@ -88,7 +88,7 @@ bool PacksOnTheWay(const ImageConvPlan& plan) {
 
 // Walks over the output pixels of all images in order, without a division for each.
 struct PixelWalk {
-  PixelWalk(const ImageConvPlan& plan, int64_t row) : axes(plan.axes) {
+  PixelWalk(const NhwcConvPlan& plan, int64_t row) : axes(plan.axes) {
     x = row % axes[2].output;
     row /= axes[2].output;
     y = row % axes[1].output;
@@ -105,13 +105,13 @@ struct PixelWalk {
     z = 0;
     ++image;
   }
-  const decltype(ImageConvPlan::axes)& axes;
+  const decltype(NhwcConvPlan::axes)& axes;
   int64_t image, z, y, x;
 };
 
 class GemmConv final : public ConvAlgorithm {
  public:
-  GemmConv(WeightCache::DeferredTensor panels, Filters filters, ImageConvPlan plan, const Bf16Kernels* bf16_kernels)
+  GemmConv(WeightCache::DeferredTensor panels, Filters filters, NhwcConvPlan plan, const Bf16Kernels* bf16_kernels)
       : panels_(std::move(panels)),
         filters_(std::move(filters)),
         plan_(std::move(plan)),
@@ -259,7 +259,7 @@ class GemmConv final : public ConvAlgorithm {
     float* y = To(call, block.row, columns.first);
     bool whole = columns.count == call.y_stride;
     for (int64_t i = 0; i < (whole ? 1 : block.rows); ++i)
-      BestImageKernels().activate(call.activation, y + i * call.y_stride, (whole ? block.rows : 1) * columns.count);
+      BestNhwcKernels().activate(call.activation, y + i * call.y_stride, (whole ? block.rows : 1) * columns.count);
   }
 
   static float* To(const ConvCall& call, int64_t row, int64_t column) { return call.y + row * call.y_stride + column; }
@@ -295,8 +295,8 @@ class GemmConv final : public ConvAlgorithm {
     int64_t x_stride = call.x_stride;
     if (const InputScaling& scaling = call.scaling; scaling.factor) {
       float* scaled = ThreadScratch<float>(ScratchUse::kScaledRows, block.rows * conv.channels);
-      BestImageKernels().affine(x, x_stride, block.rows, conv.channels, scaling.factor, scaling.offset, scaling.before,
-                                scaled);
+      BestNhwcKernels().affine(x, x_stride, block.rows, conv.channels, scaling.factor, scaling.offset, scaling.before,
+                               scaled);
       x = scaled, x_stride = conv.channels;
     }
     kernels_.plain(x, x_stride, block.rows, conv.channels,
@@ -430,16 +430,16 @@ class GemmConv final : public ConvAlgorithm {
 
   WeightCache::DeferredTensor panels_;  // of every chunk; of every group where there are several
   Filters filters_;
-  const ImageConvPlan plan_;
+  const NhwcConvPlan plan_;
   std::vector<float> zeros_;
   const GemmKernels& kernels_;
   const Bf16Kernels* bf16_kernels_;  // null: panels are float
 };
 
-std::unique_ptr<ConvAlgorithm> MakeProduct(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache,
+std::unique_ptr<ConvAlgorithm> MakeProduct(const Tensor& weight, const NhwcConvPlan& plan, WeightCache& cache,
                                            bool bf16) {
   Require(!plan.channels_first || MergesTaps(plan), "an image with its channels first needs few of them");
-  ImageConvPlan trimmed = plan;
+  NhwcConvPlan trimmed = plan;
   std::vector<int64_t> taps = {0};
   std::string form = Cat("convolution panels in ", plan.conv.groups, " groups");
   for (size_t i = 0; i < 3; ++i) {
@@ -472,14 +472,14 @@ std::unique_ptr<ConvAlgorithm> MakeProduct(const Tensor& weight, const ImageConv
 
 }  // namespace
 
-std::unique_ptr<ConvAlgorithm> MakeGemmConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
+std::unique_ptr<ConvAlgorithm> MakeGemmConv(const Tensor& weight, const NhwcConvPlan& plan, WeightCache& cache) {
   return MakeProduct(weight, plan, cache, false);
 }
 
-std::unique_ptr<ConvAlgorithm> MakeBf16GemmConv(const Tensor& weight, const ImageConvPlan& plan, WeightCache& cache) {
+std::unique_ptr<ConvAlgorithm> MakeBf16GemmConv(const Tensor& weight, const NhwcConvPlan& plan, WeightCache& cache) {
   return MakeProduct(weight, plan, cache, true);
 }
 
-bool FitsBf16Gemm(const ImageConvPlan& plan) { return !MergesTaps(plan); }
+bool FitsBf16Gemm(const NhwcConvPlan& plan) { return !MergesTaps(plan); }
 
 }  // namespace ferry

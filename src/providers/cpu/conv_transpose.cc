@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/check_run.h"
-#include "kernels/image.h"
+#include "kernels/nhwc.h"
 #include "kernels/packed_gemm.h"
 #include "ops/support/fused.h"
 #include "providers/cpu/conv.h"
@@ -132,7 +132,7 @@ class Call {
           phases_.each[static_cast<size_t>((phase_z * axes_[1].stride + phase_y) * axes_[2].stride + phase_x)];
       RunPhase(phase, from, z, y, x, to + x * pixel_);
     }
-    if (later_.kind != ActivationKind::kNone) BestImageKernels().activate(later_, to, axes_[2].output * pixel_);
+    if (later_.kind != ActivationKind::kNone) BestNhwcKernels().activate(later_, to, axes_[2].output * pixel_);
   }
 
  private:
@@ -188,10 +188,10 @@ class Call {
   float* y_;
 };
 
-class ImageConvTranspose final : public CpuKernel {
+class NhwcConvTranspose final : public CpuKernel {
  public:
   std::string name() const override { return "packed gemm transposed conv"; }
-  ImageConvTranspose(Tensor weight, Activation activation, WeightCache& cache)
+  NhwcConvTranspose(Tensor weight, Activation activation, WeightCache& cache)
       : weight_(std::move(weight)), activation_(activation), cache_(cache) {
     zeros_ = Tensor::Zeros(DType::kFloat, {weight_.dim(0)});
   }
@@ -238,7 +238,7 @@ class ImageConvTranspose final : public CpuKernel {
 }  // namespace
 
 std::unique_ptr<CpuKernel> MakeConvTransposeKernel(const CpuKernelRequest& request) {
-  if (request.node.op_type != "ImageConvTranspose" || request.node.domain != kInternalDomain) return nullptr;
+  if (request.node.op_type != "NhwcConvTranspose" || request.node.domain != kInternalDomain) return nullptr;
   if (request.inputs.size() < 2 || !request.inputs[0] || !request.inputs[1]) return nullptr;
   const std::optional<Tensor>& weight = request.inputs[1]->constant;
   const Type& type = request.inputs[0]->type;
@@ -246,7 +246,7 @@ std::unique_ptr<CpuKernel> MakeConvTransposeKernel(const CpuKernelRequest& reque
   constexpr int64_t kLargestStride = 32;  // every phase has panels of its own
   for (int64_t stride : request.node.Ints("strides"))
     if (stride > kLargestStride) return nullptr;
-  auto kernel = std::make_unique<ImageConvTranspose>(*weight, ActivationOf(request.node), request.weights);
+  auto kernel = std::make_unique<NhwcConvTranspose>(*weight, ActivationOf(request.node), request.weights);
   std::optional<Shape> shape = type.shape ? ToConcrete(*type.shape) : std::nullopt;
   try {
     if (shape) kernel->Expect(request.node, *shape);

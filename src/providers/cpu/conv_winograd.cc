@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/work_poll.h"
-#include "kernels/image.h"
+#include "kernels/nhwc.h"
 #include "kernels/packed_gemm.h"
 #include "providers/cpu/conv.h"
 #include "providers/cpu/scratch.h"
@@ -34,7 +34,7 @@ class Winograd final : public ConvAlgorithm {
       : weights_(std::move(weights)), source_(source), kernels_(kernels), zeros_(static_cast<size_t>(source.dim(1))) {}
 
   // Whether weights may be transformed on the way: not much is made of all tiles of the image.
-  static bool TransformsOnTheWay(const ImageConvPlan& plan, const WinogradKernels& kernels) {
+  static bool TransformsOnTheWay(const NhwcConvPlan& plan, const WinogradKernels& kernels) {
     constexpr int64_t kMostBytes = 2 << 20;
     const int64_t tiles = Grid(plan, kernels.outputs).tiles;
     return tiles <= 2 * plan.conv.features && kernels.positions * tiles * plan.conv.channels * 4 <= kMostBytes;
@@ -70,7 +70,7 @@ class Winograd final : public ConvAlgorithm {
   static constexpr int64_t kFetchedAtOnce = 4 * kPanelWidth * 4;  // bytes of a panel
 
   struct Grid {
-    Grid(const ImageConvPlan& plan, int64_t outputs)
+    Grid(const NhwcConvPlan& plan, int64_t outputs)
         : across((plan.axes[2].output + outputs - 1) / outputs),
           down((plan.axes[1].output + outputs - 1) / outputs),
           tiles(plan.conv.batch * across * down) {}
@@ -211,15 +211,15 @@ class Winograd final : public ConvAlgorithm {
 
 }  // namespace
 
-bool FitsWinograd(const ImageConvPlan& plan) {
+bool FitsWinograd(const NhwcConvPlan& plan) {
   auto fits = [](const WindowAxis& axis) { return axis.kernel == 3 && axis.stride == 1 && axis.dilation == 1; };
   return plan.conv.groups == 1 && !plan.channels_first && plan.axes[0].kernel == 1 && plan.axes[0].input == 1 &&
          plan.axes[0].output == 1 && fits(plan.axes[1]) && fits(plan.axes[2]);
 }
 
-std::unique_ptr<ConvAlgorithm> MakeWinogradConv(const Tensor& weight, const ImageConvPlan& plan, int outputs,
+std::unique_ptr<ConvAlgorithm> MakeWinogradConv(const Tensor& weight, const NhwcConvPlan& plan, int outputs,
                                                 WeightCache& cache) {
-  const WinogradKernels& kernels = outputs == 4 ? *BestImageKernels().winograd4 : *BestImageKernels().winograd2;
+  const WinogradKernels& kernels = outputs == 4 ? *BestNhwcKernels().winograd4 : *BestNhwcKernels().winograd2;
   auto transform = [weight, &kernels](Tensor& made) {
     TransformWeights(weight, kernels, 0, weight.dim(0), made.MutableData<float>(),
                      PackedSize(weight.dim(1), weight.dim(0)));

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/work_poll.h"
-#include "kernels/image.h"
+#include "kernels/nhwc.h"
 #include "ops/support/elementwise.h"
 #include "providers/cpu/kernels.h"
 #include "providers/cpu/scratch.h"
@@ -107,7 +107,7 @@ class ReduceKernel final : public CpuKernel {
   // Some rows are added in float, their sums in double, as the plain operator adds all of them.
   void AddRows(const float* x, double divisor, float* y) const {
     constexpr int64_t kBlock = 128;
-    const ImageKernels& kernels = BestImageKernels();
+    const NhwcKernels& kernels = BestNhwcKernels();
     int64_t inner = sizes_.inner;
     if (sizes_.count <= kBlock)
       return ForLookedParts(inner, sizes_.count, [&](int64_t begin, int64_t end) {

@@ -51,7 +51,7 @@ std::unique_ptr<CpuKernel> MakeConvTransposeKernel(const CpuKernelRequest& reque
 std::unique_ptr<CpuKernel> MakeLstmKernel(const CpuKernelRequest& request);
 std::unique_ptr<CpuKernel> MakeConcatKernel(const CpuKernelRequest& request);
 // Pools and channel-wise factors of channels-last images.
-std::unique_ptr<CpuKernel> MakeImageKernel(const CpuKernelRequest& request);
+std::unique_ptr<CpuKernel> MakeNhwcKernel(const CpuKernelRequest& request);
 // Functions of one float.
 std::unique_ptr<CpuKernel> MakeFloatMapKernel(const CpuKernelRequest& request);
 // Arithmetic and reductions.

@@ -28,7 +28,7 @@ using KernelMaker = std::unique_ptr<CpuKernel> (*)(const CpuKernelRequest&);
 constexpr KernelMaker kMakers[] = {
     MakeMatMulKernel,   MakeConvKernel,           MakeConvTransposeKernel, MakeLstmKernel,     MakeRowKernel,
     MakeFloatMapKernel, MakeIntegerProductKernel, MakeQuantizedConvKernel, MakeQuantizeKernel, MakeConcatKernel,
-    MakeImageKernel,    MakeElementwiseKernel,    MakeNbitsMatMulKernel,
+    MakeNhwcKernel,     MakeElementwiseKernel,    MakeNbitsMatMulKernel,
 };
 
 std::unique_ptr<CpuKernel> MakeKernel(const CpuKernelRequest& request) {

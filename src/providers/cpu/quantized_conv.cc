@@ -1,4 +1,4 @@
-// QuantizedImageConv: one channel to one channel directly, 3×3 by Winograd's algorithm where it pays
+// QuantizedNhwcConv: one channel to one channel directly, 3×3 by Winograd's algorithm where it pays
 // (quantized_winograd.cc), everything else as a product over windows: where they are (quantized_runs.cc), or over rows
 // made ready, window by window.
 #include "providers/cpu/quantized_conv.h"
@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/check_run.h"
-#include "kernels/int8_image.h"
+#include "kernels/int8_nhwc.h"
 #include "ops/support/fused.h"
 #include "providers/cpu/conv.h"
 #include "providers/cpu/cuts.h"
@@ -21,7 +21,7 @@ using Call = QuantizedConvCall;
 using Algorithm = QuantizedConvAlgorithm;
 
 // Few channels: the taps of a kernel row lie next to each other in a padded copy of the image.
-bool MergesTaps(const ImageConvPlan& plan) {
+bool MergesTaps(const NhwcConvPlan& plan) {
   return plan.conv.groups == 1 && plan.conv.channels <= 8 && plan.axes[2].dilation == 1 &&
          (plan.channels_first || plan.axes[2].kernel > 1);
 }
@@ -29,7 +29,7 @@ bool MergesTaps(const ImageConvPlan& plan) {
 class ProductConv final : public Algorithm {
  public:
   std::string_view name() const override { return "im2col gemm int8"; }
-  ProductConv(const ImageConvPlan& plan, Int8Finish finish, Int8Weights weights)
+  ProductConv(const NhwcConvPlan& plan, Int8Finish finish, Int8Weights weights)
       : Algorithm(plan, std::move(finish)), weights_(std::move(weights)) {
     for (size_t i = 0; i < 3; ++i) {
       const WindowAxis& axis = plan_.axes[i];
@@ -222,7 +222,7 @@ int64_t TapPairs(const ConvPlan& conv) { return (conv.counts.taps + 1) / 2; }
 class DepthwiseConv8 final : public Algorithm {
  public:
   std::string_view name() const override { return "depthwise int8"; }
-  DepthwiseConv8(const ImageConvPlan& plan, Int8Finish finish, WeightCache::DeferredTensor weights)
+  DepthwiseConv8(const NhwcConvPlan& plan, Int8Finish finish, WeightCache::DeferredTensor weights)
       : Algorithm(plan, std::move(finish)),
         weights_(std::move(weights)),
         pairs_(TapPairs(plan_.conv)),
@@ -249,7 +249,7 @@ class DepthwiseConv8 final : public Algorithm {
         CheckRun();
         PointAtTaps(call.x + row / rows * conv.counts.input * conv.channels, row % rows, pointers);
         line.out = finish_.Output(finish_.At(call.y, row * width * conv.channels), conv.channels, 0, offsets);
-        BestInt8ImageKernels().depthwise(line);
+        BestInt8NhwcKernels().depthwise(line);
       }
     });
   }
@@ -297,7 +297,7 @@ WeightCache::DeferredTensor DepthwiseTaps(const Tensor& weight, const ConvPlan& 
 
 std::unique_ptr<Algorithm> Choose(const CpuKernelRequest& request, const Shape& shape) {
   const Tensor& weight = *request.inputs[1]->constant;
-  ImageConvPlan plan = PlanImageConv(request.node, shape, weight.shape());
+  NhwcConvPlan plan = PlanNhwcConv(request.node, shape, weight.shape());
   const ConvPlan& conv = plan.conv;
   if (conv.counts.output * conv.batch == 0) return nullptr;
   QuantizedStep step = QuantizedStep::Read(request.node);
@@ -320,10 +320,10 @@ std::unique_ptr<Algorithm> Choose(const CpuKernelRequest& request, const Shape& 
   return std::make_unique<ProductConv>(plan, finish_of(kProduct), std::move(packed));
 }
 
-class QuantizedImageConv final : public CpuKernel {
+class QuantizedNhwcConv final : public CpuKernel {
  public:
   std::string name() const override { return std::string(algorithm_->name()); }
-  QuantizedImageConv(Shape shape, std::unique_ptr<Algorithm> algorithm, void (*portable)(OpContext&))
+  QuantizedNhwcConv(Shape shape, std::unique_ptr<Algorithm> algorithm, void (*portable)(OpContext&))
       : shape_(std::move(shape)), algorithm_(std::move(algorithm)), portable_(portable) {}
 
   void Run(OpContext& context) const override {
@@ -342,7 +342,7 @@ class QuantizedImageConv final : public CpuKernel {
 }  // namespace
 
 std::unique_ptr<CpuKernel> MakeQuantizedConvKernel(const CpuKernelRequest& request) {
-  if (request.node.op_type != "QuantizedImageConv" || request.node.domain != kInternalDomain) return nullptr;
+  if (request.node.op_type != "QuantizedNhwcConv" || request.node.domain != kInternalDomain) return nullptr;
   if (request.inputs.size() < 3 || !request.inputs[0]) return nullptr;
   for (size_t i = 1; i < request.inputs.size(); ++i)
     if (request.inputs[i] ? !request.inputs[i]->constant : i < 3) return nullptr;
@@ -353,7 +353,7 @@ std::unique_ptr<CpuKernel> MakeQuantizedConvKernel(const CpuKernelRequest& reque
   try {
     auto algorithm = Choose(request, *shape);
     if (!algorithm) return nullptr;
-    return std::make_unique<QuantizedImageConv>(*shape, std::move(algorithm), request.op.compute);
+    return std::make_unique<QuantizedNhwcConv>(*shape, std::move(algorithm), request.op.compute);
   } catch (const Error&) {
     return nullptr;  // told again when the node runs, where more is known
   }

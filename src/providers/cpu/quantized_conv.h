@@ -1,7 +1,7 @@
 // Ways to compute a convolution of bytes over channels-last images.
 #pragma once
 
-#include "ops/support/image.h"
+#include "ops/support/nhwc.h"
 #include "providers/cpu/int8_product.h"
 
 namespace ferry {
@@ -14,21 +14,21 @@ struct QuantizedConvCall {
 
 class QuantizedConvAlgorithm {
  public:
-  QuantizedConvAlgorithm(const ImageConvPlan& plan, Int8Finish finish) : plan_(plan), finish_(std::move(finish)) {}
+  QuantizedConvAlgorithm(const NhwcConvPlan& plan, Int8Finish finish) : plan_(plan), finish_(std::move(finish)) {}
   virtual ~QuantizedConvAlgorithm() = default;
   virtual void Run(const QuantizedConvCall& call) const = 0;
   virtual std::string_view name() const = 0;
-  const ImageConvPlan& plan() const { return plan_; }
+  const NhwcConvPlan& plan() const { return plan_; }
   DType y_type() const { return finish_.step().y_type; }
 
  protected:
-  const ImageConvPlan plan_;
+  const NhwcConvPlan plan_;
   const Int8Finish finish_;
 };
 
 // The size of the tiles with which Winograd's algorithm pays for this convolution, 0: it does not.
-int64_t QuantizedWinogradOutputs(const ImageConvPlan& plan, const Tensor& weight);
-std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedWinograd(const ImageConvPlan& plan, const Tensor& weight,
+int64_t QuantizedWinogradOutputs(const NhwcConvPlan& plan, const Tensor& weight);
+std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedWinograd(const NhwcConvPlan& plan, const Tensor& weight,
                                                               int64_t outputs, WeightCache& cache, Int8Finish finish);
 
 // Up to four planes of bytes become pixels of four; those of missing planes are 0.
@@ -36,8 +36,8 @@ void JoinPlanes(const uint8_t* planes, int64_t plane_stride, int64_t channels, i
                 uint8_t* to);
 
 // Windows multiplied where they are, without a copy of each: where kernels can, for one group and two axes.
-bool FitsQuantizedRuns(const ImageConvPlan& plan);
-std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedRuns(const ImageConvPlan& plan, const Tensor& weight,
+bool FitsQuantizedRuns(const NhwcConvPlan& plan);
+std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedRuns(const NhwcConvPlan& plan, const Tensor& weight,
                                                           WeightCache& cache, Int8Finish finish);
 
 }  // namespace ferry

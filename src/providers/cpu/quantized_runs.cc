@@ -38,7 +38,7 @@ namespace {
 class RunsConv final : public QuantizedConvAlgorithm {
  public:
   std::string_view name() const override { return "implicit gemm int8"; }
-  RunsConv(const ImageConvPlan& plan, Int8Finish finish, Int8Weights weights)
+  RunsConv(const NhwcConvPlan& plan, Int8Finish finish, Int8Weights weights)
       : QuantizedConvAlgorithm(plan, std::move(finish)), weights_(std::move(weights)) {
     const ConvPlan& conv = plan_.conv;
     const WindowAxis &vertical = plan_.axes[1], &horizontal = plan_.axes[2];
@@ -131,14 +131,14 @@ class RunsConv final : public QuantizedConvAlgorithm {
 
 }  // namespace
 
-bool FitsQuantizedRuns(const ImageConvPlan& plan) {
+bool FitsQuantizedRuns(const NhwcConvPlan& plan) {
   const auto& axes = plan.axes;
   return BestInt8Kernels().multiply_runs && plan.conv.groups == 1 && axes[0].kernel == 1 && axes[0].input == 1 &&
          axes[0].output == 1 && (axes[2].dilation == 1 || axes[2].kernel == 1) &&
          (!plan.channels_first || plan.conv.channels <= 4);
 }
 
-std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedRuns(const ImageConvPlan& plan, const Tensor& weight,
+std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedRuns(const NhwcConvPlan& plan, const Tensor& weight,
                                                           WeightCache& cache, Int8Finish finish) {
   Int8Weights packed = PackInt8Lines(weight, 1, plan.conv.counts.taps, cache, BestInt8Kernels().depth_unit);
   return std::make_unique<RunsConv>(plan, std::move(finish), std::move(packed));

@@ -64,7 +64,7 @@ WeightCache::DeferredTensor WinogradWeights(const Tensor& weight, const ConvPlan
 class WinogradConv8 final : public QuantizedConvAlgorithm {
  public:
   std::string_view name() const override { return "winograd int8"; }
-  WinogradConv8(const ImageConvPlan& plan, Int8Finish finish, int64_t outputs, const Tensor& weight, WeightCache& cache)
+  WinogradConv8(const NhwcConvPlan& plan, Int8Finish finish, int64_t outputs, const Tensor& weight, WeightCache& cache)
       : QuantizedConvAlgorithm(plan, std::move(finish)),
         kernels_(KernelsOf(outputs)),
         outputs_(outputs),
@@ -254,7 +254,7 @@ double Cost(const ConvPlan& conv, int64_t rows, int64_t points, int64_t weight_b
 
 }  // namespace
 
-int64_t QuantizedWinogradOutputs(const ImageConvPlan& plan, const Tensor& weight) {
+int64_t QuantizedWinogradOutputs(const NhwcConvPlan& plan, const Tensor& weight) {
   const ConvPlan& conv = plan.conv;
   if (!BestInt8Kernels().multiply_shorts || !FitsWinograd(plan)) return 0;
   if (conv.channels % kInt8WinogradChannels != 0 || conv.features % kInt8WinogradChannels != 0) return 0;
@@ -270,7 +270,7 @@ int64_t QuantizedWinogradOutputs(const ImageConvPlan& plan, const Tensor& weight
   return best;
 }
 
-std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedWinograd(const ImageConvPlan& plan, const Tensor& weight,
+std::unique_ptr<QuantizedConvAlgorithm> MakeQuantizedWinograd(const NhwcConvPlan& plan, const Tensor& weight,
                                                               int64_t outputs, WeightCache& cache, Int8Finish finish) {
   return std::make_unique<WinogradConv8>(plan, std::move(finish), outputs, weight, cache);
 }

@@ -127,7 +127,7 @@ bool IsChainable(const Node& node, std::span<const ValueFacts* const> inputs, co
 
 std::optional<ChosenKernel> ChooseElementwise(const OperatorRequest& request) {
   if (request.IsInternal("ElementwiseChain")) return SeveralOperators(request);
-  if (request.IsInternal("ImageAffine")) return Affine(request);
+  if (request.IsInternal("NhwcAffine")) return Affine(request);
   if (!CanonicalDomain(request.node().domain).empty() || !request.WantsOnly(1) || request.node().inputs.empty())
     return std::nullopt;
   return OneOperator(request);

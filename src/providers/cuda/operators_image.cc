@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "ops/support/fused.h"
-#include "ops/support/image.h"
+#include "ops/support/nhwc.h"
 #include "providers/cuda/convolution.h"
 #include "providers/cuda/convolution_graph.h"
 #include "providers/cuda/depthwise.h"
@@ -47,7 +47,7 @@ void RunAffine(const Device& device, const Chain& chain, std::initializer_list<c
   chain.Run(device, there, outputs);
 }
 
-ConvolutionShape ShapeOf(const ImageConvPlan& plan, DType type, bool tf32) {
+ConvolutionShape ShapeOf(const NhwcConvPlan& plan, DType type, bool tf32) {
   ConvolutionShape shape;
   shape.dtype = type;
   shape.batch = plan.conv.batch, shape.channels = plan.conv.channels, shape.features = plan.conv.features;
@@ -57,7 +57,7 @@ ConvolutionShape ShapeOf(const ImageConvPlan& plan, DType type, bool tf32) {
   return shape;
 }
 
-bool IsPointwise(const ImageConvPlan& plan) { return plan.conv.is_pointwise() && plan.conv.groups == 1; }
+bool IsPointwise(const NhwcConvPlan& plan) { return plan.conv.is_pointwise() && plan.conv.groups == 1; }
 
 struct ImageConvolution {
   Tensor filter;  // on the device, turned
@@ -69,7 +69,7 @@ struct ImageConvolution {
     const Node& node = context.node();
     Tensor x = context.Input(0);
     const Tensor *bias = context.OptionalInput(2), *residual = context.OptionalInput(3);
-    const ImageConvPlan plan = PlanImageConv(node, x.shape(), weights);
+    const NhwcConvPlan plan = PlanNhwcConv(node, x.shape(), weights);
     if (bias) RequirePerChannel(bias->shape(), plan.conv.features, "the bias");
     if (residual)
       Require(residual->shape() == plan.output, "residual of shape ", residual->shape(), " does not fit ", plan.output);
@@ -159,7 +159,7 @@ std::optional<ChosenKernel> ChooseConvolution(const OperatorRequest& request) {
   const DType type = request.TypeOf(0);
   if (!x || !w || w->dtype() != type || w->rank() < 3) return std::nullopt;
   if (request.Has(5) && !request.Has(4)) return std::nullopt;
-  const ImageConvPlan plan = PlanImageConv(request.node(), *x, w->shape());
+  const NhwcConvPlan plan = PlanNhwcConv(request.node(), *x, w->shape());
   const bool is_flat = plan.axes[0].input == 1 && plan.axes[0].kernel == 1 && plan.axes[0].output == 1;
   ConvolutionShape shape = ShapeOf(plan, type, request.settings.tf32);
   const bool depthwise = IsDepthwise(shape) && x->ElementCount() > 0;
@@ -207,11 +207,11 @@ std::optional<ChosenKernel> ChoosePool(const OperatorRequest& request, bool is_m
 }  // namespace
 
 std::optional<ChosenKernel> ChooseImage(const OperatorRequest& request) {
-  if (request.IsInternal("ImageConv")) return ChooseConvolution(request);
+  if (request.IsInternal("NhwcConv")) return ChooseConvolution(request);
   if (request.Is("MaxPool")) return ChoosePool(request, true, false);
   if (request.Is("AveragePool")) return ChoosePool(request, false, false);
-  if (request.IsInternal("ImageMaxPool")) return ChoosePool(request, true, true);
-  if (request.IsInternal("ImageAveragePool")) return ChoosePool(request, false, true);
+  if (request.IsInternal("NhwcMaxPool")) return ChoosePool(request, true, true);
+  if (request.IsInternal("NhwcAveragePool")) return ChoosePool(request, false, true);
   return std::nullopt;
 }
 

@@ -227,7 +227,7 @@ std::vector<KernelSource> LayoutSources() { return {ResizeSource(DType::kFloat),
 std::optional<ChosenKernel> ChooseLayout(const OperatorRequest& request) {
   if (request.Is("Pad")) return ChoosePad(request);
   if (request.Is("Resize")) return ChooseResize(request);
-  if (request.IsInternal("ImageShuffle") && CanCopy(request.TypeOf(0))) return OnDevice(request, "walk", Shuffle);
+  if (request.IsInternal("NhwcShuffle") && CanCopy(request.TypeOf(0))) return OnDevice(request, "walk", Shuffle);
   return std::nullopt;
 }
 

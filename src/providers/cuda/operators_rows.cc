@@ -105,7 +105,7 @@ std::optional<ChosenKernel> ChooseRows(const OperatorRequest& request) {
         CoversRows(request, 1) && CoversRows(request, 2) && request.node().Int("stash_type", 1) == 1)
       return OnDevice(request, "normalize",
                       [=](const Device& device, OpContext& context) { RunNormalization(device, context, centered); });
-  const bool mean = request.Is("GlobalAveragePool"), image_mean = request.IsInternal("ImageMean");
+  const bool mean = request.Is("GlobalAveragePool"), image_mean = request.IsInternal("NhwcMean");
   if (mean || image_mean || request.Is("GlobalMaxPool")) {
     const Reduction reduction = mean || image_mean ? Reduction::kMean : Reduction::kMax;
     const bool keep = !image_mean || request.node().Int("keepdims", 1) != 0;

@@ -1,4 +1,4 @@
-#include "kernels/image.h"
+#include "kernels/nhwc.h"
 
 namespace ferry {
 
@@ -11,7 +11,7 @@ bool GroupsFitLanes(const DepthwiseConv& conv, int64_t lanes) {
          conv.features % LeastFeatures(lanes) == 0;
 }
 
-bool PlanarFits(const DepthwiseConv& conv, const ImageKernels& kernels) {
+bool PlanarFits(const DepthwiseConv& conv, const NhwcKernels& kernels) {
   return conv.stride_x == 2 && conv.dilation_x == 1 && (conv.kernel_width == 3 || conv.kernel_width == 7) &&
          conv.kernel_width <= kernels.widest_planar && conv.features % LeastFeatures(kernels.lanes) == 0;
 }
@@ -31,7 +31,7 @@ void PackGrouped(const float* weights, const DepthwiseConv& conv, int64_t lanes,
 }
 
 int64_t DepthwiseColumns(const DepthwiseConv& conv) {
-  int64_t pixels = BestImageKernels().depthwise_pixels;
+  int64_t pixels = BestNhwcKernels().depthwise_pixels;
   int64_t outputs = (conv.out_width + pixels - 1) / pixels * pixels;
   return conv.kernel_height * ((outputs - 1) * conv.stride_x + (conv.kernel_width - 1) * conv.dilation_x + 1);
 }

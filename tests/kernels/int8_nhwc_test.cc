@@ -1,4 +1,4 @@
-#include "kernels/int8_image.h"
+#include "kernels/int8_nhwc.h"
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ TEST(Int8Image, DepthwiseIsExact) {
     conv.out.c = y.data();
     conv.out.stride = channels;
     conv.out.offset = offset.data();
-    BestInt8ImageKernels().depthwise(conv);
+    BestInt8NhwcKernels().depthwise(conv);
     // The same sums as bytes, signed or not.
     std::vector<uint8_t> bytes(y.size());
     std::vector<float> factor(offset.size()), shift(offset.size());
@@ -58,7 +58,7 @@ TEST(Int8Image, DepthwiseIsExact) {
     if (random() % 2) conv.out.shift = shift.data();
     const bool is_signed = random() % 2;
     conv.out.zero = is_signed ? -3 : 7, conv.out.low = is_signed ? -128 : 7, conv.out.high = is_signed ? 127 : 250;
-    BestInt8ImageKernels().depthwise(conv);
+    BestInt8NhwcKernels().depthwise(conv);
     for (int64_t pixel = 0; pixel < pixels; ++pixel)
       for (int64_t c = 0; c < channels; ++c) {
         int32_t sum = offset[static_cast<size_t>(c)];
@@ -87,7 +87,7 @@ TEST(Int8Image, AddsWithinItsLimits) {
     sum.y_flip = random() % 2 ? kSignFlip : uint8_t{0};
     sum.a_factor = 0.75f, sum.b_factor = 0.5f, sum.added = 3.25f;
     sum.low = sum.y_flip ? -108 : 20, sum.high = sum.y_flip ? 112 : 240;
-    BestInt8ImageKernels().add(sum, count);
+    BestInt8NhwcKernels().add(sum, count);
     auto number = [](uint8_t byte, uint8_t flip) {
       return static_cast<float>(flip ? static_cast<int8_t>(byte) : byte);
     };
@@ -108,8 +108,8 @@ TEST(Int8Image, PoolsAndSums) {
     std::vector<const uint8_t*> pixels;
     for (int64_t i = 0; i < count; ++i) pixels.push_back(x.data() + i * channels);
     std::vector<int32_t> sums(static_cast<size_t>(channels), 5);
-    BestInt8ImageKernels().largest(pixels.data(), count, channels, flip, largest.data());
-    BestInt8ImageKernels().add_rows(x.data(), count, channels, flip, sums.data());
+    BestInt8NhwcKernels().largest(pixels.data(), count, channels, flip, largest.data());
+    BestInt8NhwcKernels().add_rows(x.data(), count, channels, flip, sums.data());
     for (size_t c = 0; c < largest.size(); ++c) {
       int best = 0, sum = 5;
       for (const uint8_t* pixel : pixels) best = std::max(best, pixel[c] ^ flip), sum += pixel[c] ^ flip;

@@ -24,15 +24,15 @@ std::vector<int64_t> ChannelsFirstOrder(size_t rank);
 // Windows over one to three spatial axes, as three: missing ones in front have size 1.
 std::array<WindowAxis, 3> ThreeAxes(std::span<const WindowAxis> axes);
 
-struct ImageConvPlan {
+struct NhwcConvPlan {
   ConvPlan conv;
   Shape output;                 // channels last
   bool channels_first = false;  // of the input: the first layer of a network reads what the caller gave
   std::array<WindowAxis, 3> axes;
 };
 
-ImageConvPlan PlanImageConv(const Node& node, const Shape& x, const Shape& w);
-// What an ImageConv makes of its input first: before(x · factor + offset) with a factor and an offset for every
+NhwcConvPlan PlanNhwcConv(const Node& node, const Shape& x, const Shape& w);
+// What an NhwcConv makes of its input first: before(x · factor + offset) with a factor and an offset for every
 // channel, its inputs 4 and 5; "before" holds the activation's kind and numbers. Padding stays zero.
 struct InputScaling {
   const float* factor = nullptr;  // null: it takes x as it is
@@ -43,12 +43,12 @@ InputScaling InputScalingOf(const OpContext& context, int64_t channels, const Ac
 Activation ActivationBefore(const Node& conv);
 
 // Sets output 0 of a convolution from the shapes of inputs 0 and 1.
-void InferImageConv(InferContext& context, DType type);
+void InferNhwcConv(InferContext& context, DType type);
 
 // The operators of these names where pixels of input 0 may lie apart; those of a pool's output too.
-void ComputeImageAffine(OpContext& context, const RowLayout& rows);
-void ComputeImageMaxPool(OpContext& context, const RowLayout& rows);
-void ComputeImageAveragePool(OpContext& context, const RowLayout& rows);
+void ComputeNhwcAffine(OpContext& context, const RowLayout& rows);
+void ComputeNhwcMaxPool(OpContext& context, const RowLayout& rows);
+void ComputeNhwcAveragePool(OpContext& context, const RowLayout& rows);
 
 // Pixel offsets of the taps of one window that lie on the image; how many they are.
 inline size_t TapsInside(const std::array<WindowAxis, 3>& axes, int64_t z, int64_t y, int64_t x, int64_t* taps) {

@@ -7,7 +7,7 @@
 #include <ostream>
 #include <vector>
 
-#include "kernels/image.h"
+#include "kernels/nhwc.h"
 #include "kernels/packed_gemm.h"
 #include "tests/kernels/isas.h"
 #include "tests/support/random_numbers.h"
@@ -69,7 +69,7 @@ struct ImageCase {
 
   // The same with weights as groups have them.
   template <class Kernel>
-  std::vector<float> RunGrouped(const ImageKernels& kernels, const Kernel& kernel) const {
+  std::vector<float> RunGrouped(const NhwcKernels& kernels, const Kernel& kernel) const {
     std::vector<float> packed(weights.size());
     PackGrouped(weights.data(), conv, kernels.lanes, packed.data());
     return Run(packed, kernel);

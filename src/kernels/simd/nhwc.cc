@@ -1,4 +1,4 @@
-#include "kernels/image.h"
+#include "kernels/nhwc.h"
 
 #include "kernels/simd/depthwise.h"
 #include "kernels/simd/finish-inl.h"
@@ -126,9 +126,9 @@ void Interleave3(const float* a, const float* b, const float* c, int64_t count, 
 
 }  // namespace
 
-extern const ImageKernels kImageKernels;
-const ImageKernels kImageKernels = {Depthwise,     kDepthwisePixels, Grouped,      kStep,      Planar,
-                                    kWidestPlanar, &kWinograd2,      &kWinograd4,  Largest,    ScaledSum,
-                                    ScaledRowSum,  Affine,           ActivateSpan, Interleave, Interleave3};
+extern const NhwcKernels kNhwcKernels;
+const NhwcKernels kNhwcKernels = {Depthwise,     kDepthwisePixels, Grouped,      kStep,      Planar,
+                                  kWidestPlanar, &kWinograd2,      &kWinograd4,  Largest,    ScaledSum,
+                                  ScaledRowSum,  Affine,           ActivateSpan, Interleave, Interleave3};
 
 }  // namespace ferry::FERRY_ISA

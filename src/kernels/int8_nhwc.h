@@ -27,7 +27,7 @@ struct Int8Sum {
   int32_t low = 0, high = 255;
 };
 
-struct Int8ImageKernels {
+struct Int8NhwcKernels {
   void (*depthwise)(const Int8Depthwise& conv);
   void (*add)(const Int8Sum& sum, int64_t count);
   // to[c] = the largest of pixels[i][c] over i < count, counted as flip says.
@@ -36,6 +36,6 @@ struct Int8ImageKernels {
   void (*add_rows)(const uint8_t* x, int64_t count, int64_t channels, uint8_t flip, int32_t* sums);
 };
 
-const Int8ImageKernels& BestInt8ImageKernels();
+const Int8NhwcKernels& BestInt8NhwcKernels();
 
 }  // namespace ferry

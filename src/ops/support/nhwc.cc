@@ -1,4 +1,4 @@
-#include "ops/support/image.h"
+#include "ops/support/nhwc.h"
 
 #include <algorithm>
 
@@ -51,9 +51,9 @@ std::array<WindowAxis, 3> ThreeAxes(std::span<const WindowAxis> axes) {
   return three;
 }
 
-ImageConvPlan PlanImageConv(const Node& node, const Shape& x, const Shape& w) {
+NhwcConvPlan PlanNhwcConv(const Node& node, const Shape& x, const Shape& w) {
   Require(x.rank() >= 3, "the input needs a batch, channels and at least one spatial axis, its shape is ", x);
-  ImageConvPlan plan;
+  NhwcConvPlan plan;
   plan.channels_first = node.Int("channels_first", 0) != 0;
   plan.conv = PlanConv(node, plan.channels_first ? x : ToChannelsFirst(x), w);
   plan.output = ToChannelsLast(plan.conv.output);
@@ -76,7 +76,7 @@ InputScaling InputScalingOf(const OpContext& context, int64_t channels, const Ac
   return {factor->Data<float>(), offset.Data<float>(), before};
 }
 
-void InferImageConv(InferContext& context, DType type) {
+void InferNhwcConv(InferContext& context, DType type) {
   const SymbolicShape* x = context.InputShape(0);
   const SymbolicShape* w = context.InputShape(1);
   if (!x || !w || x->size() < 3) return context.SetOutput(0, type);

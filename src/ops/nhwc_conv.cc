@@ -1,19 +1,19 @@
-// ImageConv: activation(Conv(x, w) + bias + residual) over channels-last images, weights as Conv has them; x may be
+// NhwcConv: activation(Conv(x, w) + bias + residual) over channels-last images, weights as Conv has them; x may be
 // scaled first, see InputScaling. Made by passes/channels_last and fuse_conv; providers/cpu/conv.cc has the fast
 // kernels, this is the plain one.
-#include "kernels/image.h"
+#include "kernels/nhwc.h"
 #include "ops/operator.h"
 #include "ops/support/fused.h"
-#include "ops/support/image.h"
+#include "ops/support/nhwc.h"
 
 namespace ferry {
 namespace {
 
-void InferFloatImageConv(InferContext& context) { InferImageConv(context, DType::kFloat); }
+void InferFloatNhwcConv(InferContext& context) { InferNhwcConv(context, DType::kFloat); }
 
 // Σ over taps and channels of one output element.
 struct Window {
-  const ImageConvPlan& plan;
+  const NhwcConvPlan& plan;
   const float* image;
   const float* w;
 
@@ -43,10 +43,10 @@ struct Window {
   }
 };
 
-void ComputeImageConv(OpContext& context) {
+void ComputeNhwcConv(OpContext& context) {
   const Tensor& x = context.Input(0);
   const Tensor& w = context.Input(1);
-  ImageConvPlan plan = PlanImageConv(context.node(), x.shape(), w.shape());
+  NhwcConvPlan plan = PlanNhwcConv(context.node(), x.shape(), w.shape());
   const ConvPlan& conv = plan.conv;
   const Tensor* bias = context.OptionalInput(2);
   const Tensor* residual = context.OptionalInput(3);
@@ -56,8 +56,8 @@ void ComputeImageConv(OpContext& context) {
   const InputScaling scaling = InputScalingOf(context, conv.channels, ActivationBefore(context.node()));
   std::vector<float> scaled(scaling.factor ? static_cast<size_t>(x.size()) : 0);
   if (!scaled.empty())
-    BestImageKernels().affine(x.Data<float>(), conv.channels, x.size() / conv.channels, conv.channels, scaling.factor,
-                              scaling.offset, scaling.before, scaled.data());
+    BestNhwcKernels().affine(x.Data<float>(), conv.channels, x.size() / conv.channels, conv.channels, scaling.factor,
+                             scaling.offset, scaling.before, scaled.data());
   const float* images = scaling.factor ? scaled.data() : x.Data<float>();
   const float* added = residual ? residual->Data<float>() : nullptr;
   float* y = context.Output(0, DType::kFloat, plan.output).MutableData<float>();
@@ -71,14 +71,14 @@ void ComputeImageConv(OpContext& context) {
         }
     });
   }
-  BestImageKernels().activate(ActivationOf(context.node()), y, plan.output.ElementCount());
+  BestNhwcKernels().activate(ActivationOf(context.node()), y, plan.output.ElementCount());
 }
 
 }  // namespace
 
-FERRY_OPERATOR_IN(internal, ImageConv,
-                  {.compute = ComputeImageConv,
-                   .infer = InferFloatImageConv,
+FERRY_OPERATOR_IN(internal, NhwcConv,
+                  {.compute = ComputeNhwcConv,
+                   .infer = InferFloatNhwcConv,
                    .in_place = 1u << 3,  // the residual
                    .reads_anywhere = kInput1,
                    .per_image = true});

@@ -1,14 +1,14 @@
-// ImageMaxPool (of floats or bytes), ImageAveragePool and ImageMean (of floats) over channels-last images; made by
+// NhwcMaxPool (of floats or bytes), NhwcAveragePool and NhwcMean (of floats) over channels-last images; made by
 // passes/channels_last.
 #include <algorithm>
 #include <vector>
 
 #include "base/scratch.h"
-#include "kernels/image.h"
-#include "kernels/int8_image.h"
+#include "kernels/int8_nhwc.h"
+#include "kernels/nhwc.h"
 #include "ops/operator.h"
 #include "ops/support/fused.h"
-#include "ops/support/image.h"
+#include "ops/support/nhwc.h"
 #include "ops/support/quantized_step.h"
 
 namespace ferry {
@@ -49,37 +49,37 @@ void ComputeWindows(OpContext& context, const RowLayout& rows, const Finish& fin
 
 }  // namespace
 
-void ComputeImageMaxPool(OpContext& context, const RowLayout& rows) {
+void ComputeNhwcMaxPool(OpContext& context, const RowLayout& rows) {
   const Tensor& x = context.Input(0);
   int64_t channels = x.rank() == 0 ? 0 : x.shape().back();
   if (IsByte(x.dtype())) {
     uint8_t flip = FlipOf(x.dtype());
     return ComputeWindows<uint8_t>(context, rows, [&](const uint8_t* const* pixels, int64_t count, uint8_t* to) {
-      BestInt8ImageKernels().largest(pixels, count, channels, flip, to);
+      BestInt8NhwcKernels().largest(pixels, count, channels, flip, to);
     });
   }
   Require(x.dtype() == DType::kFloat, "images are of float or of bytes, not of ", x.dtype());
   ComputeWindows<float>(context, rows, [&](const float* const* pixels, int64_t count, float* to) {
-    BestImageKernels().largest(pixels, count, channels, to);
+    BestNhwcKernels().largest(pixels, count, channels, to);
   });
 }
 
-void ComputeImageAveragePool(OpContext& context, const RowLayout& rows) {
+void ComputeNhwcAveragePool(OpContext& context, const RowLayout& rows) {
   int64_t channels = context.Input(0).shape().back(), all = 1;
   for (int64_t size : context.node().Ints("kernel_shape")) all *= size;
   bool include_padding = context.node().Int("count_include_pad", 0) != 0;
   ComputeWindows<float>(context, rows, [&](const float* const* pixels, int64_t count, float* to) {
     float scale = 1.0f / static_cast<float>(include_padding ? all : count);
-    BestImageKernels().scaled_sum(pixels, count, channels, scale, to);
+    BestNhwcKernels().scaled_sum(pixels, count, channels, scale, to);
   });
 }
 
 namespace {
 
-void MaxPool(OpContext& context) { ComputeImageMaxPool(context, {}); }
-void AveragePool(OpContext& context) { ComputeImageAveragePool(context, {}); }
+void MaxPool(OpContext& context) { ComputeNhwcMaxPool(context, {}); }
+void AveragePool(OpContext& context) { ComputeNhwcAveragePool(context, {}); }
 
-void InferImagePool(InferContext& context) {
+void InferNhwcPool(InferContext& context) {
   const SymbolicShape* x = context.InputShape(0);
   DType type = context.InputDType(0);
   if (!x || x->size() < 3) return context.SetOutput(0, type);
@@ -87,7 +87,7 @@ void InferImagePool(InferContext& context) {
 }
 
 // The mean over all spatial axes.
-void ComputeImageMean(OpContext& context) {
+void ComputeNhwcMean(OpContext& context) {
   const Tensor& x = context.Input(0);
   Require(x.rank() >= 3, "the input needs a batch, spatial axes and channels, its shape is ", x.shape());
   int64_t batch = x.dim(0), channels = x.shape().back(), pixels = x.shape().CountBetween(1, x.rank() - 1);
@@ -102,7 +102,7 @@ void ComputeImageMean(OpContext& context) {
   int64_t parts = std::clamp<int64_t>(pixels * channels / kPieceWork, 1, kMostParts);
   const float* from = x.Data<float>();
   auto add = [&](const float* rows, int64_t count, float scale, float* to) {
-    BestImageKernels().scaled_row_sum(rows, count, channels, channels, scale, to);
+    BestNhwcKernels().scaled_row_sum(rows, count, channels, channels, scale, to);
   };
   float scale = 1.0f / static_cast<float>(pixels);
   // The caller's, for all threads.
@@ -122,7 +122,7 @@ void ComputeImageMean(OpContext& context) {
     add(sums + image * parts * channels, parts, scale, y + image * channels);
 }
 
-void InferImageMean(InferContext& context) {
+void InferNhwcMean(InferContext& context) {
   const SymbolicShape* x = context.InputShape(0);
   if (!x || x->size() < 3) return context.SetOutput(0, DType::kFloat);
   SymbolicShape shape = {x->front()};
@@ -133,8 +133,8 @@ void InferImageMean(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR_IN(internal, ImageMaxPool, {.compute = MaxPool, .infer = InferImagePool, .per_image = true});
-FERRY_OPERATOR_IN(internal, ImageAveragePool, {.compute = AveragePool, .infer = InferImagePool, .per_image = true});
-FERRY_OPERATOR_IN(internal, ImageMean, {.compute = ComputeImageMean, .infer = InferImageMean, .per_image = true});
+FERRY_OPERATOR_IN(internal, NhwcMaxPool, {.compute = MaxPool, .infer = InferNhwcPool, .per_image = true});
+FERRY_OPERATOR_IN(internal, NhwcAveragePool, {.compute = AveragePool, .infer = InferNhwcPool, .per_image = true});
+FERRY_OPERATOR_IN(internal, NhwcMean, {.compute = ComputeNhwcMean, .infer = InferNhwcMean, .per_image = true});
 
 }  // namespace ferry

@@ -1,14 +1,14 @@
-// ImageAffine: activation(x · factor + offset) with a factor for every channel, the same for all images ([C]) or one
+// NhwcAffine: activation(x · factor + offset) with a factor for every channel, the same for all images ([C]) or one
 // for each ([N, 1…, C]): batch normalisation, and the gates of squeeze-and-excitation. Made by passes/channels_last.
-#include "kernels/image.h"
+#include "kernels/nhwc.h"
 #include "ops/operator.h"
 #include "ops/support/elementwise.h"
 #include "ops/support/fused.h"
-#include "ops/support/image.h"
+#include "ops/support/nhwc.h"
 
 namespace ferry {
 
-void ComputeImageAffine(OpContext& context, const RowLayout& rows) {
+void ComputeNhwcAffine(OpContext& context, const RowLayout& rows) {
   const Tensor& x = context.Input(0);
   const Tensor& factor = context.Input(1);
   const Tensor* offset = context.OptionalInput(2);
@@ -24,17 +24,17 @@ void ComputeImageAffine(OpContext& context, const RowLayout& rows) {
   context.ParallelFor(batch * pixels, grain, [&](int64_t begin, int64_t end) {
     while (begin < end) {
       int64_t image = begin / pixels, count = std::min(end, (image + 1) * pixels) - begin;
-      BestImageKernels().affine(x.Data<float>() + begin * stride, stride, count, channels,
-                                factor.Data<float>() + (per_image ? image * channels : 0),
-                                offset ? offset->Data<float>() : nullptr, activation, y + begin * channels);
+      BestNhwcKernels().affine(x.Data<float>() + begin * stride, stride, count, channels,
+                               factor.Data<float>() + (per_image ? image * channels : 0),
+                               offset ? offset->Data<float>() : nullptr, activation, y + begin * channels);
       begin += count;
     }
   });
 }
 
-static void Affine(OpContext& context) { ComputeImageAffine(context, {}); }
+static void Affine(OpContext& context) { ComputeNhwcAffine(context, {}); }
 
-FERRY_OPERATOR_IN(internal, ImageAffine,
+FERRY_OPERATOR_IN(internal, NhwcAffine,
                   {.compute = Affine, .infer = InferSameAsInput, .in_place = kInput0, .per_image = true});
 
 }  // namespace ferry

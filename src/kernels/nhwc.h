@@ -68,7 +68,7 @@ struct WinogradKernels {
 };
 
 // The kernels of one instruction set.
-struct ImageKernels {
+struct NhwcKernels {
   // Output rows [first, last). `columns` is room for DepthwiseColumns(conv) pointers.
   void (*depthwise)(const DepthwiseConv& conv, int64_t first, int64_t last, const float** columns);
   int64_t depthwise_pixels;  // outputs that are made at once
@@ -96,7 +96,7 @@ struct ImageKernels {
   void (*interleave3)(const float* a, const float* b, const float* c, int64_t count, float* to);
 };
 
-const ImageKernels& BestImageKernels();
+const NhwcKernels& BestNhwcKernels();
 
 // Shorter vectors are not shared by groups, or never half full: it would only be code.
 inline constexpr int64_t kLeastShared = 8, kLeastHalved = 16;
@@ -109,7 +109,7 @@ bool GroupsFitLanes(const DepthwiseConv& conv, int64_t lanes);
 void PackGrouped(const float* weights, const DepthwiseConv& conv, int64_t lanes, float* packed);
 
 // A stride of 2 along rows, a kernel that is 3 or 7 wide and not dilated, features that fill vectors and half vectors.
-bool PlanarFits(const DepthwiseConv& conv, const ImageKernels& kernels);
+bool PlanarFits(const DepthwiseConv& conv, const NhwcKernels& kernels);
 int64_t PlanarLines(const DepthwiseConv& conv);
 
 // Pointers that a row of a depthwise convolution needs.

@@ -1,7 +1,7 @@
-// ImageShuffle: the channels of a channels-last image seen as [groups, C / groups] and transposed, as ShuffleNet mixes
+// NhwcShuffle: the channels of a channels-last image seen as [groups, C / groups] and transposed, as ShuffleNet mixes
 // its halves. A second input is the second half of two groups, a second output that of the result. Made by
 // passes/channels_last and passes/fuse_shuffle.
-#include "kernels/image.h"
+#include "kernels/nhwc.h"
 #include "ops/operator.h"
 #include "ops/support/elementwise.h"
 #include "ops/support/fused.h"
@@ -21,7 +21,7 @@ void ShuffleWhole(OpContext& context, int64_t groups) {
       const float* a = from + pixel * channels;
       float* b = to + pixel * channels;
       if (groups == 2) {
-        BestImageKernels().interleave(a, a + each, each, b);
+        BestNhwcKernels().interleave(a, a + each, each, b);
         continue;
       }
       for (int64_t g = 0; g < groups; ++g)
@@ -42,7 +42,7 @@ void ShufflePair(OpContext& context) {
   const float *a = x.Data<float>(), *b = second.Data<float>();
   float* to = context.Output(0, DType::kFloat, shape).MutableData<float>();
   float* rest = halves ? context.Output(1, DType::kFloat, shape).MutableData<float>() : nullptr;
-  const auto interleave = BestImageKernels().interleave;
+  const auto interleave = BestNhwcKernels().interleave;
   context.ParallelFor(pixels, 1 + kElementGrain / std::max<int64_t>(1, 2 * each), [&](int64_t begin, int64_t end) {
     for (int64_t at = begin * each; at < end * each; at += each) {
       if (!halves) {
@@ -55,7 +55,7 @@ void ShufflePair(OpContext& context) {
   });
 }
 
-void ComputeImageShuffle(OpContext& context) {
+void ComputeNhwcShuffle(OpContext& context) {
   const int64_t groups = context.node().Int("groups", 1), pair = context.OptionalInput(1) ? 2 : 1;
   const int64_t channels = pair * ChannelsOf(context.Input(0));
   Require(groups >= 1 && channels % groups == 0, channels, " channels cannot be shuffled in ", groups, " groups");
@@ -64,7 +64,7 @@ void ComputeImageShuffle(OpContext& context) {
   ShufflePair(context);
 }
 
-void InferImageShuffle(InferContext& context) {
+void InferNhwcShuffle(InferContext& context) {
   if (!context.Has(1)) return InferSameAsInput(context);
   const SymbolicShape* x = context.InputShape(0);
   const bool halves = context.node().outputs.size() == 2;
@@ -81,7 +81,6 @@ void InferImageShuffle(InferContext& context) {
 
 }  // namespace
 
-FERRY_OPERATOR_IN(internal, ImageShuffle,
-                  {.compute = ComputeImageShuffle, .infer = InferImageShuffle, .per_image = true});
+FERRY_OPERATOR_IN(internal, NhwcShuffle, {.compute = ComputeNhwcShuffle, .infer = InferNhwcShuffle, .per_image = true});
 
 }  // namespace ferry

@@ -1,4 +1,4 @@
-#include "kernels/int8_image.h"
+#include "kernels/int8_nhwc.h"
 
 #include "kernels/simd/int8_tile-inl.h"
 
@@ -289,7 +289,7 @@ void AddRows(const uint8_t* x, int64_t count, int64_t channels, uint8_t flip, in
 
 }  // namespace
 
-extern const Int8ImageKernels kInt8ImageKernels;
-const Int8ImageKernels kInt8ImageKernels = {Depthwise, Add, Largest, AddRows};
+extern const Int8NhwcKernels kInt8NhwcKernels;
+const Int8NhwcKernels kInt8NhwcKernels = {Depthwise, Add, Largest, AddRows};
 
 }  // namespace ferry::FERRY_ISA

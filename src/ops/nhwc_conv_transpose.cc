@@ -1,15 +1,15 @@
-// ImageConvTranspose: activation(ConvTranspose(x, w) + bias) over channels-last images, weights as ConvTranspose has
+// NhwcConvTranspose: activation(ConvTranspose(x, w) + bias) over channels-last images, weights as ConvTranspose has
 // them. Made by passes/channels_last; providers/cpu/conv_transpose.cc has the fast kernel, this is the plain one.
-#include "kernels/image.h"
+#include "kernels/nhwc.h"
 #include "ops/operator.h"
 #include "ops/support/conv_transpose.h"
 #include "ops/support/fused.h"
-#include "ops/support/image.h"
+#include "ops/support/nhwc.h"
 
 namespace ferry {
 namespace {
 
-void InferImageConvTranspose(InferContext& context) {
+void InferNhwcConvTranspose(InferContext& context) {
   const SymbolicShape* x = context.InputShape(0);
   if (!x || x->size() < 3) return context.SetOutput(0, DType::kFloat);
   SymbolicShape image = ToChannelsFirst(*x);
@@ -47,7 +47,7 @@ struct Sums {
   }
 };
 
-void ComputeImageConvTranspose(OpContext& context) {
+void ComputeNhwcConvTranspose(OpContext& context) {
   const Tensor& x = context.Input(0);
   const Tensor& w = context.Input(1);
   const Tensor* bias = context.OptionalInput(2);
@@ -64,12 +64,12 @@ void ComputeImageConvTranspose(OpContext& context) {
       for (int64_t feature = 0; feature < features; ++feature)
         *to++ = sums.Sum(pixel, feature) + (bias ? bias->Data<float>()[feature] : 0);
   }
-  BestImageKernels().activate(ActivationOf(context.node()), y.MutableData<float>(), y.size());
+  BestNhwcKernels().activate(ActivationOf(context.node()), y.MutableData<float>(), y.size());
 }
 
 }  // namespace
 
-FERRY_OPERATOR_IN(internal, ImageConvTranspose,
-                  {.compute = ComputeImageConvTranspose, .infer = InferImageConvTranspose, .per_image = true});
+FERRY_OPERATOR_IN(internal, NhwcConvTranspose,
+                  {.compute = ComputeNhwcConvTranspose, .infer = InferNhwcConvTranspose, .per_image = true});
 
 }  // namespace ferry

@@ -1,4 +1,4 @@
-#include "kernels/image.h"
+#include "kernels/nhwc.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ std::vector<float> Numbers(std::mt19937& random, size_t count) {
   return values;
 }
 
-TEST(ImageKernels, ReduceAnyNumberOfPixelsAndChannels) {
+TEST(NhwcKernels, ReduceAnyNumberOfPixelsAndChannels) {
   std::mt19937 random(21);
   for (int round = 0; round < 300; ++round) {
     size_t channels = 1 + random() % 70, count = 1 + random() % 12;
@@ -24,9 +24,9 @@ TEST(ImageKernels, ReduceAnyNumberOfPixelsAndChannels) {
     std::vector<const float*> pointers;
     for (size_t i = 0; i < count; ++i) pointers.push_back(pixels.data() + i * channels);
     auto n = static_cast<int64_t>(count), c = static_cast<int64_t>(channels);
-    BestImageKernels().largest(pointers.data(), n, c, largest.data());
-    BestImageKernels().scaled_sum(pointers.data(), n, c, 0.25f, sum.data());
-    BestImageKernels().scaled_row_sum(pixels.data(), n, c, c, 0.25f, rows.data());
+    BestNhwcKernels().largest(pointers.data(), n, c, largest.data());
+    BestNhwcKernels().scaled_sum(pointers.data(), n, c, 0.25f, sum.data());
+    BestNhwcKernels().scaled_row_sum(pixels.data(), n, c, c, 0.25f, rows.data());
     for (size_t j = 0; j < channels; ++j) {
       float best = -2;
       double total = 0;
@@ -41,20 +41,20 @@ TEST(ImageKernels, ReduceAnyNumberOfPixelsAndChannels) {
   }
 }
 
-TEST(ImageKernels, TheLargestOfNothingIsMinusInfinityAndNanWins) {
+TEST(NhwcKernels, TheLargestOfNothingIsMinusInfinityAndNanWins) {
   float nan = std::numeric_limits<float>::quiet_NaN();
   for (size_t at = 0; at < 3; ++at) {
     std::vector<float> values{1, 2, 3}, out(1);
     values[at] = nan;
     std::vector<const float*> pointers{&values[0], &values[1], &values[2]};
-    BestImageKernels().largest(pointers.data(), 3, 1, out.data());
+    BestNhwcKernels().largest(pointers.data(), 3, 1, out.data());
     EXPECT_TRUE(std::isnan(out[0])) << at;
-    BestImageKernels().largest(pointers.data(), 0, 1, out.data());
+    BestNhwcKernels().largest(pointers.data(), 0, 1, out.data());
     EXPECT_EQ(out[0], -std::numeric_limits<float>::infinity());
   }
 }
 
-TEST(ImageKernels, ScaleShiftAndLimitEveryChannel) {
+TEST(NhwcKernels, ScaleShiftAndLimitEveryChannel) {
   std::mt19937 random(22);
   for (int round = 0; round < 200; ++round) {
     size_t channels = 1 + random() % 40, count = 1 + random() % 5;
@@ -63,9 +63,9 @@ TEST(ImageKernels, ScaleShiftAndLimitEveryChannel) {
                        offset = Numbers(random, channels), y(channels * count);
     bool shifted = random() % 2, limited = random() % 2;
     Activation activation = limited ? Activation{ActivationKind::kClip, -0.25f, 0.5f} : Activation{};
-    BestImageKernels().affine(x.data(), static_cast<int64_t>(stride), static_cast<int64_t>(count),
-                              static_cast<int64_t>(channels), factor.data(), shifted ? offset.data() : nullptr,
-                              activation, y.data());
+    BestNhwcKernels().affine(x.data(), static_cast<int64_t>(stride), static_cast<int64_t>(count),
+                             static_cast<int64_t>(channels), factor.data(), shifted ? offset.data() : nullptr,
+                             activation, y.data());
     for (size_t i = 0; i < y.size(); ++i) {
       float expected =
           x[i / channels * stride + i % channels] * factor[i % channels] + (shifted ? offset[i % channels] : 0.0f);
@@ -75,13 +75,13 @@ TEST(ImageKernels, ScaleShiftAndLimitEveryChannel) {
   }
 }
 
-TEST(ImageKernels, ActivateKeepsNanAndReachesTheEnds) {
+TEST(NhwcKernels, ActivateKeepsNanAndReachesTheEnds) {
   float infinity = std::numeric_limits<float>::infinity();
   for (ActivationKind kind : {ActivationKind::kSigmoid, ActivationKind::kSilu}) {
     std::vector<float> x{
         std::numeric_limits<float>::quiet_NaN(), 0.0f, 1.0f, -1.0f, 90.0f, -90.0f, infinity, 20.0f, -20.0f};
     std::vector<float> y = x;
-    BestImageKernels().activate({kind, 1.0f}, y.data(), static_cast<int64_t>(y.size()));
+    BestNhwcKernels().activate({kind, 1.0f}, y.data(), static_cast<int64_t>(y.size()));
     EXPECT_TRUE(std::isnan(y[0]));
     for (size_t i = 1; i < x.size(); ++i) {
       double gate = 1 / (1 + std::exp(-static_cast<double>(x[i])));
@@ -94,34 +94,34 @@ TEST(ImageKernels, ActivateKeepsNanAndReachesTheEnds) {
   }
 }
 
-TEST(ImageKernels, EveryActivationKeepsNan) {
+TEST(NhwcKernels, EveryActivationKeepsNan) {
   for (ActivationKind kind :
        {ActivationKind::kRelu, ActivationKind::kClip, ActivationKind::kLeakyRelu, ActivationKind::kSigmoid,
         ActivationKind::kSilu, ActivationKind::kHardSigmoid, ActivationKind::kHardSwish, ActivationKind::kTanh,
         ActivationKind::kGelu, ActivationKind::kGeluTanh}) {
     std::vector<float> y(19, std::numeric_limits<float>::quiet_NaN());
-    BestImageKernels().activate({kind, 0.5f, 1.0f}, y.data(), static_cast<int64_t>(y.size()));
+    BestNhwcKernels().activate({kind, 0.5f, 1.0f}, y.data(), static_cast<int64_t>(y.size()));
     for (float value : y) EXPECT_TRUE(std::isnan(value)) << static_cast<int>(kind);
   }
 }
 
-TEST(ImageKernels, InterleaveThreeColors) {
+TEST(NhwcKernels, InterleaveThreeColors) {
   for (size_t count = 0; count < 40; ++count) {
     std::vector<float> planes(3 * count), to(3 * count + 1, -1.0f);
     for (size_t c = 0; c < 3; ++c)
       for (size_t i = 0; i < count; ++i) planes[c * count + i] = static_cast<float>(3 * i + c);
-    BestImageKernels().interleave3(planes.data(), planes.data() + count, planes.data() + 2 * count,
-                                   static_cast<int64_t>(count), to.data());
+    BestNhwcKernels().interleave3(planes.data(), planes.data() + count, planes.data() + 2 * count,
+                                  static_cast<int64_t>(count), to.data());
     for (size_t i = 0; i < 3 * count; ++i) ASSERT_EQ(to[i], static_cast<float>(i));
     ASSERT_EQ(to.back(), -1.0f);
   }
 }
 
-TEST(ImageKernels, InterleaveTwoHalves) {
+TEST(NhwcKernels, InterleaveTwoHalves) {
   for (size_t count = 0; count < 40; ++count) {
     std::vector<float> a(count), b(count), to(2 * count);
     for (size_t i = 0; i < count; ++i) a[i] = static_cast<float>(2 * i), b[i] = static_cast<float>(2 * i + 1);
-    BestImageKernels().interleave(a.data(), b.data(), static_cast<int64_t>(count), to.data());
+    BestNhwcKernels().interleave(a.data(), b.data(), static_cast<int64_t>(count), to.data());
     for (size_t i = 0; i < to.size(); ++i) ASSERT_EQ(to[i], static_cast<float>(i));
   }
 }

@@ -1,5 +1,5 @@
 // 3×3 taps of one channel each with the instructions that multiply and add four bytes at once (AVX-512 VNNI).
-#include "kernels/int8_image.h"
+#include "kernels/int8_nhwc.h"
 #include "kernels/simd/target.h"
 
 #if HWY_TARGET <= HWY_AVX3 && defined(__x86_64__)
@@ -8,7 +8,7 @@
 
 namespace ferry::FERRY_ISA {
 
-extern const Int8ImageKernels kInt8ImageKernels;
+extern const Int8NhwcKernels kInt8NhwcKernels;
 
 namespace {
 
@@ -136,7 +136,7 @@ FERRY_VNNI HWY_NOINLINE void RunChannels(const ferry::Int8Depthwise& conv, const
 void Int8DepthwiseVnni(const ferry::Int8Depthwise& conv);
 void Int8DepthwiseVnni(const ferry::Int8Depthwise& conv) {
   if (conv.pairs != kPairs || conv.out.kind != ferry::Int8Output::Kind::kBytes || conv.out.row_term)
-    return kInt8ImageKernels.depthwise(conv);
+    return kInt8NhwcKernels.depthwise(conv);
   for (int64_t channel = 0; channel < conv.channels; channel += kChannels) {
     Channels channels{channel, ~__mmask64{0}};
     if (conv.channels < kChannels)

@@ -341,6 +341,14 @@ TEST_F(Quantize, SamplesOfDifferentShapes) {
   EXPECT_GT(QuantizeModel(model, options).report.proof.snr, 30);
 }
 
+TEST_F(Quantize, RecordingsMayCountTheInputs) {
+  const Tensor x = Noise({8, 3, 8, 8}, 5);
+  const auto made = [&](const char* key) {
+    return QuantizeModel(ConvNet(), With(Data({{key, x}, {"out0", Noise({8, 5}, 6)}}), QuantizeForm::kStatic));
+  };
+  EXPECT_EQ(Count(made("in0").model, "QuantizeLinear"), Count(made("x").model, "QuantizeLinear"));
+}
+
 TEST_F(Quantize, BodiesAreLeftAloneAndNamed) {
   auto branch = [](const char* weight) {
     auto body = std::make_shared<Graph>();

@@ -24,7 +24,8 @@ constexpr Option kOptions[] = {
      .required = true},
     {.name = "data",
      .value = "FILE.npz",
-     .help = "samples to find ranges with, inputs by name, or a folder of them; every fourth is kept for the proof",
+     .help = "samples to find ranges with, inputs by name or in0, in1 …, or a folder of them; every fourth is kept for "
+             "the proof",
      .completes = Completes::kFile,
      .repeated = true},
     {.name = "test",

@@ -35,6 +35,15 @@ const Tensor* Find(const NamedTensors& arrays, const std::string& name) {
   return nullptr;
 }
 
+// Recordings may say in0, in1 … for the inputs in the model's order.
+void NameByPosition(NamedTensors& arrays, const std::vector<ValueInfo>& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (Find(arrays, inputs[i].name)) continue;
+    for (auto& [key, tensor] : arrays)
+      if (key == Cat("in", i)) key = inputs[i].name;
+  }
+}
+
 // Eight-bit codes with NAME.scale and NAME.shift beside them are numbers.
 Tensor Decoded(const NamedTensors& arrays, const std::string& name, const Tensor& rows) {
   const Tensor *scale = Find(arrays, name + ".scale"), *shift = Find(arrays, name + ".shift");
@@ -110,6 +119,7 @@ void Samples::AddFile(size_t file, int64_t batch) {
 const NamedTensors& Samples::Open(size_t file) const {
   if (opened_ != file) {
     arrays_ = ReadNpz(files_[file]);
+    NameByPosition(arrays_, inputs_);
     opened_ = file;
   }
   return arrays_;

@@ -60,9 +60,10 @@ std::string ConstraintsText(const Schema& schema) {
 constexpr std::string_view kNotes = R"(
 ### About `com.microsoft`
 
-Operators without a provider have no kernel for a CPU in ONNX Runtime 1.30 either, but for WhisperBeamSearch. Most of the others
-are standard operators in another dress and become these when a model is prepared; as one step they run where too little is
-known beforehand. BeamSearch, GreedySearch and Sampling take decoders without an encoder (model_type 0).
+Operators without a provider have no kernel for a CPU in ONNX Runtime 1.30 either. Most of the others are standard operators in
+another dress and become these when a model is prepared; as one step they run where too little is known beforehand.
+GreedySearch and Sampling take decoders without an encoder (model_type 0); BeamSearch and WhisperBeamSearch also T5 and Whisper,
+but for decoders whose past and present share memory, which ONNX Runtime has on GPUs only.
 
 ONNX Runtime also has operators in the standard's domain that the standard does not have. They run here as well:
 SimplifiedLayerNormalization (RMSNormalization), Affine, Crop, DynamicSlice, ImageScaler, ParametricSoftplus, Scale, ScaledTanh,
@@ -85,6 +86,7 @@ Where ONNX Runtime does otherwise than its text says, Ferry does as ONNX Runtime
 - RotaryEmbedding: `scale` and `is_packed_batching` change nothing.
 - Sampling: all of `presence_mask` counts against the first word.
 - Tokenizer: an empty input gives an empty output without a further axis.
+- WhisperBeamSearch: `extra_decoding_ids` change nothing, and there is no `cross_qk`: both are for GPUs.
 - WordConvEmbedding: only the first two axes of Sequence count.
 
 And where Ferry does otherwise than ONNX Runtime:

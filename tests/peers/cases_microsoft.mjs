@@ -1,14 +1,15 @@
-// Random cases of the operators that ONNX Runtime contributes (com.microsoft) and runs on a CPU. Those with bodies
-// (BeamSearch, GreedySearch, Sampling, WhisperBeamSearch) and with sparse inputs have recorded cases only.
-import {ints, scalar} from './random.mjs';
+// Random cases of the operators that ONNX Runtime contributes (com.microsoft) and runs on a CPU; those with bodies are in
+// cases_searches.mjs. SparseToDenseMatMul has none: onnxruntime-node takes no sparse tensors.
+import {count, ints, scalar} from './random.mjs';
 
-const maybe = (r, attributes) => Object.fromEntries(Object.entries(attributes).filter(() => r.chance(0.6)));
-const int = (value) => BigInt(value);
-const case_ = (op, inputs, attributes = {}, more = {}) => {
+export const maybe = (r, attributes) => Object.fromEntries(Object.entries(attributes).filter(() => r.chance(0.6)));
+export const int = (value) => BigInt(value);
+export const case_ = (op, inputs, attributes = {}, more = {}) => {
   while (inputs.length && !inputs[inputs.length - 1]) inputs.pop();
   return {op, domain: 'com.microsoft', opset: 17, outputs: 1, inputs, attributes, ...more};
 };
-const floats = (r, shape, low = -2, high = 2) => r.tensor('float32', shape, low, high);
+export const floats = (r, shape, low = -2, high = 2) => r.tensor('float32', shape, low, high);
+const positive = (r, shape, low, high) => ({type: 'float32', shape, data: Float32Array.from({length: count(shape)}, () => r.real(low, high))});
 const float = (r, low, high) => scalar(r.real(low, high), 'float32');
 const bytes = (r) => r.pick(['uint8', 'int8']);
 const low = (type) => (type === 'int8' ? -120 : 0), high = (type) => (type === 'int8' ? 120 : 240);
@@ -198,5 +199,86 @@ export const microsoft = {
     const {batch, length, heads, hidden} = attention(r), input = r.int(2, 6), weights = bytes(r);
     return case_('QAttention', [numbers(r, 'uint8', [batch, length, input]), numbers(r, weights, [input, 3 * hidden]), floats(r, [3 * hidden]), float(r, 0.005, 0.02), float(r, 0.005, 0.02), mask(r, batch, length, length), r.tensor('uint8', [], 100, 140), r.tensor(weights, [], 0, 10)],
       {num_heads: int(heads), ...maybe(r, {unidirectional: int(r.int(0, 1))})}, {constants: [1, 2, 3, 4, 6, 7]});
+  },
+  LinearAttention: (r) => {
+    const [batch, length, kv, key, value] = [r.int(1, 2), r.int(1, 5), r.int(1, 2), r.int(1, 4), r.int(1, 4)], heads = r.pick([kv, kv, 2 * kv]);
+    const rule = r.pick(['linear', 'gated', 'delta', 'gated_delta']), gated = rule.startsWith('gated');
+    return case_('LinearAttention', [floats(r, [batch, length, heads * key], -1, 1), floats(r, [batch, length, kv * key], -1, 1), floats(r, [batch, length, kv * value]), r.chance(0.5) ? floats(r, [batch, kv, key, value]) : null,
+      gated ? floats(r, [batch, length, r.pick([kv, kv * key])], -1, 0) : null, rule.endsWith('delta') ? floats(r, [batch, length, kv], 0, 1) : null],
+      {q_num_heads: int(heads), kv_num_heads: int(kv), update_rule: rule, ...maybe(r, {scale: r.real(0.1, 1), chunk_size: int(r.int(1, 4))})}, {outputs: 2});
+  },
+  MRotaryEmbedding: (r) => {
+    const [batch, length, heads, half] = [r.int(1, 2), r.int(1, 4), r.int(1, 3), r.int(1, 6)], first = r.int(0, half), second = r.int(0, half - first), flat = r.chance(0.5);
+    return case_('MRotaryEmbedding', [floats(r, flat ? [batch, length, heads * 2 * half] : [batch, heads, length, 2 * half]), r.tensor('int64', [3, batch, length], 0, 7), floats(r, [8, half], -1, 1), floats(r, [8, half], -1, 1)],
+      {mrope_section: {ints: [first, second, half - first - second]}, ...(flat ? {num_heads: int(heads)} : {}), ...maybe(r, {interleaved: int(r.int(0, 1)), mrope_layout: int(r.int(0, 1))})});
+  },
+  AttnLSTM: (r) => {
+    const direction = r.pick(['forward', 'reverse', 'bidirectional']), d = direction === 'bidirectional' ? 2 : 1;
+    const [steps, batch, input, hidden, memory, depth, width, layer] = [r.int(1, 4), r.int(1, 2), r.int(1, 3), r.int(1, 3), r.int(1, 4), r.int(1, 3), r.int(1, 3), r.chance(0.5) ? r.int(1, 3) : 0];
+    return case_('AttnLSTM', [floats(r, [steps, batch, input]), floats(r, [d, 4 * hidden, input + (layer || depth)]), floats(r, [d, 4 * hidden, hidden]), r.chance(0.6) ? floats(r, [d, 8 * hidden]) : null,
+      r.chance(0.5) ? r.tensor('int32', [batch], 1, steps) : null, r.chance(0.4) ? floats(r, [d, batch, hidden]) : null, r.chance(0.4) ? floats(r, [d, batch, hidden]) : null, r.chance(0.3) ? floats(r, [d, 3 * hidden]) : null,
+      floats(r, [d, hidden, width]), floats(r, [d, depth, width]), floats(r, [d, width]), floats(r, [batch, memory, depth]), r.chance(0.5) ? r.tensor('int32', [batch], 1, memory) : null, layer ? floats(r, [d, depth + hidden, layer]) : null],
+      {hidden_size: int(hidden), direction}, {outputs: 3});
+  },
+  BifurcationDetector: (r) => {
+    const source = r.int(1, 12), last = r.int(0, source), word = () => r.int(0, 3), list = (n) => ints(Array.from({length: n}, word));
+    const from = list(source), guesses = Array.from({length: source + 1 - last}, (_, i) => (r.chance(0.7) && last + i < source ? Number(from.data[last + i]) : word()));
+    return case_('BifurcationDetector', [from, list(r.int(1, 6)), ints([last]), r.chance(0.6) ? ints(guesses) : null], {min_ngram_size: int(r.int(1, 2)), max_ngram_size: int(r.int(2, 4))}, {outputs: 2});
+  },
+  DynamicQuantizeLSTM: (r) => {
+    const direction = r.pick(['forward', 'reverse', 'bidirectional']), d = direction === 'bidirectional' ? 2 : 1, type = bytes(r);
+    const [steps, batch, input, hidden] = [r.int(1, 4), r.int(1, 2), r.int(1, 4), r.int(1, 4)], scales = () => positive(r, r.chance(0.5) ? [d] : [d, 4 * hidden], 0.002, 0.01);
+    const w = scales(), v = scales(), zeros = (like) => r.tensor(type, like.shape, 0, like.shape.length === 1 ? 20 : 0);
+    return case_('DynamicQuantizeLSTM', [floats(r, [steps, batch, input]), numbers(r, type, [d, input, 4 * hidden]), numbers(r, type, [d, hidden, 4 * hidden]), r.chance(0.6) ? floats(r, [d, 8 * hidden], -1, 1) : null,
+      r.chance(0.4) ? r.tensor('int32', [batch], 1, steps) : null, r.chance(0.4) ? floats(r, [d, batch, hidden], -1, 1) : null, r.chance(0.4) ? floats(r, [d, batch, hidden], -1, 1) : null, r.chance(0.3) ? floats(r, [d, 3 * hidden], -1, 1) : null, w, zeros(w), v, zeros(v)],
+      {hidden_size: int(hidden), direction, ...maybe(r, {input_forget: int(r.int(0, 1))})}, {outputs: 3, constants: [1, 2, 8, 9, 10, 11]});
+  },
+  MatMulFpQ4: (r) => {
+    const kind = r.pick([0, 1, 2, 4]), block = kind < 2 ? 32 : 32 * kind, depth = r.int(1, 130), columns = r.int(1, 9), size = block / 2 + 4 + (kind === 1 ? 1 : 0), blocks = Math.ceil(depth / block);
+    const blob = new Uint8Array(columns * blocks * size), view = new DataView(blob.buffer);
+    for (let i = 0; i < blob.length; ++i) blob[i] = r.int(0, 255);
+    for (let i = 0; i < columns * blocks; ++i) {
+      view.setFloat32(i * size, r.real(0.01, 0.2), true);
+      if (kind === 1) blob[i * size + 4] = r.int(0, 15);
+    }
+    return case_('MatMulFpQ4', [floats(r, [r.int(1, 4), depth]), {type: 'uint8', shape: [blob.length], data: blob}, ints([depth, columns])], {blk_quant_type: int(kind)}, {constants: [1, 2]});
+  },
+  QEmbedLayerNormalization: (r) => {
+    const [batch, length, hidden, words, places] = [r.int(1, 2), r.int(1, 4), r.int(1, 8), r.int(2, 7), 6], segments = r.chance(0.5), type = bytes(r), table = (...shape) => numbers(r, type, shape);
+    const small = () => r.tensor(type, [], 0, 20), scale = () => float(r, 0.01, 0.05), ids = (most) => r.tensor('int32', [batch, length], 0, most);
+    const inputs = [ids(words - 1), segments ? ids(1) : null, table(words, hidden), table(places, hidden), segments ? table(2, hidden) : null, table(hidden), table(hidden), r.chance(0.4) ? ids(1) : null,
+      scale(), scale(), segments ? scale() : null, scale(), scale(), small(), small(), segments ? small() : null, small(), small()];
+    return case_('QEmbedLayerNormalization', inputs, {epsilon: 1e-3}, {outputs: 2, constants: [2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]});
+  },
+  QMoE: (r) => {
+    const bits = r.pick([2, 4, 4, 8]), each = 8 / bits, [rows, hidden, inner, experts] = [r.int(1, 5), 8 * r.int(1, 3), 8 * r.int(1, 3), r.int(1, 4)], kind = r.pick(['relu', 'gelu', 'silu', 'identity', 'swiglu']);
+    const block = r.chance(0.3) ? 16 : 0, outer = kind === 'swiglu' ? 2 * inner : inner, zero = r.chance(0.4), blocks = (depth) => (block ? Math.ceil(depth / block) : 0);
+    const layer = (n, depth) => r.tensor('uint8', [experts, n, depth / each], 0, 255), scales = (n, depth) => floats(r, block ? [experts, n, blocks(depth)] : [experts, n], 0.01, 0.1);
+    const zeros = (n, depth) => (zero ? r.tensor('uint8', block ? [experts, n, Math.ceil(blocks(depth) / each)] : [experts, Math.ceil(n / each)], 0, 255) : null), bias = (n) => (r.chance(0.5) ? floats(r, [experts, n]) : null);
+    return case_('QMoE', [floats(r, [rows, hidden]), floats(r, [rows, experts]), layer(outer, hidden), scales(outer, hidden), bias(outer), layer(hidden, inner), scales(hidden, inner), bias(hidden), null, null, null, zeros(outer, hidden), zeros(hidden, inner)],
+      {k: int(r.int(1, experts)), activation_type: kind, expert_weight_bits: int(bits), ...(block ? {block_size: int(block)} : {}), ...(kind === 'swiglu' ? {swiglu_fusion: 1n} : {}), ...maybe(r, {normalize_routing_weights: int(r.int(0, 1))})}, {constants: [2, 3, 4, 5, 6, 7, 11, 12]});
+  },
+  SparseAttention: (r) => {
+    const batch = r.int(1, 2), kv = r.int(1, 2), heads = kv * r.int(1, 2), size = 16 * r.int(1, 2), block = 16, blocks = r.int(1, 3), room = block * blocks, rotary = r.chance(0.4);
+    const prompt = r.chance(0.5), total = r.int(2, room), length = prompt ? total : 1, layouts = r.pick([1, heads]), rows = [], columns = [];
+    for (let l = 0; l < layouts; ++l) {  // each row sees its own block and some before it
+      const starts = [0], seen = [];
+      for (let i = 0; i < blocks; ++i) {
+        for (let j = 0; j <= i; ++j) if (j === i || r.chance(0.5)) seen.push(j);
+        starts.push(seen.length);
+      }
+      rows.push(starts), columns.push(seen);
+    }
+    const widest = Math.max(...columns.map((c) => c.length)), flat = (lists, n) => Int32Array.from(lists.flatMap((l) => [...l, ...Array(n - l.length).fill(-1)]));
+    return case_('SparseAttention', [floats(r, [batch, length, heads * size]), floats(r, [batch, length, kv * size]), floats(r, [batch, length, kv * size]), floats(r, [batch, kv, room, size]), floats(r, [batch, kv, room, size]),
+      {type: 'int32', shape: [layouts, blocks + 1], data: flat(rows, blocks + 1)}, {type: 'int32', shape: [layouts, widest], data: flat(columns, widest)}, scalar(total, 'int32'), ints(Array(batch).fill(total), 'int32'),
+      rotary ? floats(r, [room, size / 2], -1, 1) : null, rotary ? floats(r, [room, size / 2], -1, 1) : null],
+      {num_heads: int(heads), kv_num_heads: int(kv), sparse_block_size: int(block), ...(rotary ? {do_rotary: 1n} : {}), ...maybe(r, {scale: r.real(0.1, 1)})}, {outputs: 3, shared: {1: 3, 2: 4}});  // the cache is written in place
+  },
+  WordConvEmbedding: (r) => {
+    const [count, length, features, size, letters] = [r.int(1, 4), r.int(2, 7), r.int(1, 4), r.int(1, 4), 6], window = r.int(1, length);
+    const words = r.tensor('int32', [count, length], 1, letters - 1);
+    for (let i = 0; i < count; ++i) words.data.fill(0, i * length + r.int(0, length), (i + 1) * length);
+    return case_('WordConvEmbedding', [words, floats(r, [features, 1, window, size]), floats(r, [features]), floats(r, [letters, size])], maybe(r, {embedding_size: int(features), conv_window_size: int(window), char_embedding_size: int(size)}), {constants: [1, 2, 3]});
   },
 };

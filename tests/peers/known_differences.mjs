@@ -54,7 +54,10 @@ export const known = [
 ];
 
 // The same for operators that ONNX Runtime contributes: its own text, or another operator of its own, speaks for Ferry.
+const mayEndEarly = (node) => !node.inputs[2] || node.inputs[2].data[0] < node.inputs[1].data[0] - 1;
+
 export const knownMicrosoft = [
+  ...['GreedySearch', 'Sampling'].map((op) => ({op, when: mayEndEarly, reason: 'what follows the end of a text is pad_token_id; where all texts have ended the peer leaves it as the memory was'})),
   {op: 'DecoderMaskedMultiHeadAttention', when: (node) => node.inputs[7]?.data[0] === 0, reason: 'with past_sequence_length 0 the new token stands alone; the peer looks at rows of the cache that hold nothing yet'},
   {op: 'QLinearSoftmax', when: (node) => node.inputs[0].shape[Number(node.attributes.axis)] === 1 || node.inputs[3].data[0] < 1 / 255, reason: 'a probability of 1 is 1 / y_scale, cut off at the end of the type; the peer overflows and gives 0 or 127'},
   {op: 'Attention', when: (node) => node.inputs[3], reason: 'a mask adds −10000 to the scores, as in MultiHeadAttention'},

@@ -95,6 +95,7 @@ function attribute(name, value) {
   if (typeof value === 'number') return w.float(2, value).int(20, 1);
   if (typeof value === 'string') return w.bytes(4, value).int(20, 3);
   if (value.tensor) return w.bytes(5, encodeTensor(value.tensor)).int(20, 4);
+  if (value.graph) return w.bytes(6, encodeGraph(value.graph)).int(20, 5);
   if (value.ints) {
     for (const v of value.ints) w.int(8, v);
     return w.int(20, 7);
@@ -113,10 +114,30 @@ function valueInfo(name, tensor, withShape) {
   const tensorType = new Writer().int(1, TYPES[tensor.type]);
   if (withShape) {
     const shape = new Writer();
-    for (const dim of tensor.shape) shape.message(1, new Writer().int(1, dim));
+    for (const dim of tensor.shape) shape.message(1, typeof dim === 'string' ? new Writer().bytes(2, dim) : new Writer().int(1, dim));
     tensorType.message(2, shape);
   }
   return w.message(2, new Writer().message(1, tensorType));
+}
+
+// A body: {nodes: [{op, domain, inputs, outputs, attributes}], inputs and outputs: [{name, type, shape}], constants: {name: tensor}};
+// sizes that are not known are names.
+function encodeGraph(graph) {
+  const w = new Writer();
+  for (const node of graph.nodes) {
+    const n = new Writer();
+    for (const input of node.inputs) n.bytes(1, input);
+    for (const output of node.outputs) n.bytes(2, output);
+    n.bytes(4, node.op);
+    for (const [name, value] of Object.entries(node.attributes ?? {})) n.message(5, attribute(name, value));
+    if (node.domain) n.bytes(7, node.domain);
+    w.message(1, n);
+  }
+  w.bytes(2, 'body');
+  for (const [name, tensor] of Object.entries(graph.constants)) w.bytes(5, encodeTensor(tensor, name));
+  for (const input of graph.inputs) w.message(11, valueInfo(input.name, input, true));
+  for (const output of graph.outputs) w.message(12, valueInfo(output.name, output, true));
+  return w.done();
 }
 
 // node: {op, domain, attributes, inputs: [tensor | null], constants: [names of inputs that are initializers], outputs, opset}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "ops/support/scalar.h"
@@ -26,12 +27,6 @@ Tensor PickBeams(const Tensor& past, std::span<const int64_t> from) {
   return picked;
 }
 
-Tensor Table(const std::vector<std::vector<int32_t>>& rows) {
-  std::vector<int32_t> all;
-  for (const auto& row : rows) all.insert(all.end(), row.begin(), row.end());
-  return Tensor::FromVector(all, Shape{static_cast<int64_t>(rows.size()), static_cast<int64_t>(rows[0].size())});
-}
-
 }  // namespace
 
 void TokenSearch::WriteSequences() const {
@@ -54,30 +49,75 @@ float FloatInput(const OpContext& context, int place, const char* what, float ot
 
 TokenSearch::TokenSearch(OpContext& context, const Places& places, int64_t beams) : context_(context), beams_(beams) {
   const Node& node = context.node();
-  const Tensor& ids = context.Input(0);
-  Require(node.Int("model_type", 0) == 0 && !node.Has("encoder"),
-          "only decoders of model_type 0 (GPT) are supported, not ", node.Int("model_type", 0));
-  Require(ids.rank() == 2 && ids.dtype() == DType::kInt32 && ids.size() > 0, "input_ids must be a matrix of int32, is ",
-          ids.dtype(), ids.shape());
   Require(beams >= 1 && beams <= 128, "num_beams must be 1 to 128, is ", beams);
-  batch = ids.dim(0);
-  length = ids.dim(1);
+  model = node.Int("model_type", places.model);
+  Require(model == kGpt || (places.decoder_input_ids >= 0 && (model == kT5 || model == kWhisper)),
+          "only decoders of model_type 0 (GPT) are supported, not ", model);
+  eos = node.Int("eos_token_id", -1);
+  pad = node.Int("pad_token_id", 0);
+  Require(pad >= std::numeric_limits<int32_t>::min() && pad <= std::numeric_limits<int32_t>::max(),
+          "pad_token_id is no token: ", pad);
+  no_repeat = node.Int("no_repeat_ngram_size", 0);
+  Begin(places);
   max_length = IntInput(context, 1, "max_length", kLongest);
   Require(max_length > length && max_length <= kLongest, "max_length must be above the ", length,
           " tokens there are and at most ", kLongest, ", is ", max_length);
   min_length = IntInput(context, places.min_length, "min_length", 0);
   repetition_penalty = FloatInput(context, places.repetition_penalty, "repetition_penalty", 1);
   Require(repetition_penalty > 0, "repetition_penalty must be positive, is ", repetition_penalty);
-  eos = node.Int("eos_token_id", -1);
-  pad = node.Int("pad_token_id", 0);
-  Require(pad >= std::numeric_limits<int32_t>::min() && pad <= std::numeric_limits<int32_t>::max(),
-          "pad_token_id is no token: ", pad);
-  no_repeat = node.Int("no_repeat_ngram_size", 0);
-  for (int64_t b = 0; b < batch * beams; ++b) {
-    const int32_t* row = ids.Data<int32_t>() + b / beams * length;
+  vocab_mask_ = MaskInput(places.vocab_mask, 0);
+  prefix_vocab_mask_ = MaskInput(places.prefix_vocab_mask, 0);
+  if (model == kGpt) FirstInputs(places);
+}
+
+// The tokens that all sequences begin with: the text, or what a decoder behind an encoder begins with.
+void TokenSearch::Begin(const Places& places) {
+  const Tensor& given = context_.Input(0);
+  if (model == kWhisper) {
+    Require(given.rank() == 3 && IsFloating(given.dtype()) && given.size() > 0,
+            "a speech model takes features of three axes, not ", given.dtype(), given.shape());
+  } else {
+    Require(given.rank() == 2 && given.dtype() == DType::kInt32 && given.size() > 0,
+            "input_ids must be a matrix of int32, is ", given.dtype(), given.shape());
+  }
+  batch = given.dim(0);
+  std::vector<int32_t> first;
+  if (model == kGpt) {
+    Require(!context_.node().Has("encoder"), "a decoder of model_type 0 (GPT) has no encoder");
+    first.assign(given.Span<int32_t>().begin(), given.Span<int32_t>().end());
+  } else {
+    first = BeginWithStartTokens(places);
+  }
+  length = static_cast<int64_t>(first.size()) / batch;
+  for (int64_t b = 0; b < batch * beams_; ++b) {
+    const int32_t* row = first.data() + b / beams_ * length;
     sequences.emplace_back(row, row + length);
   }
-  FirstInputs(places);
+}
+
+std::vector<int32_t> TokenSearch::BeginWithStartTokens(const Places& places) {
+  const Tensor& given = context_.Input(0);
+  std::optional<Tensor> mask;
+  if (model == kT5) {
+    // Padding in front of a text counts as none; at its end it may be the end itself.
+    std::vector<int32_t> ones = MaskInput(places.attention_mask, given.size());
+    const int32_t* ids = given.Data<int32_t>();
+    for (int64_t i = 0; i < given.size() && static_cast<int64_t>(ones.size()) < given.size(); ++i)
+      ones.push_back(ids[i] != pad || (i % given.dim(1) != 0 && ones.back() == 1) ? 1 : 0);
+    mask = Tensor::FromVector(ones, given.shape());
+  }
+  pair_ = std::make_unique<EncoderDecoder>(context_, given, mask, beams_);
+  const Tensor* begin = context_.OptionalInput(static_cast<size_t>(places.decoder_input_ids));
+  if (begin) {
+    Require(model == kWhisper, "decoder_input_ids is for speech models (model_type 2)");
+    Require(begin->dtype() == DType::kInt32 && begin->rank() == 2 && begin->dim(0) == batch && begin->dim(1) > 0,
+            "decoder_input_ids must have a row of int32 for each of ", batch, " inputs, is ", begin->dtype(),
+            begin->shape());
+    return {begin->Span<int32_t>().begin(), begin->Span<int32_t>().end()};
+  }
+  int64_t start = context_.node().Int("decoder_start_token_id", -1);
+  Require(start >= 0 && start <= std::numeric_limits<int32_t>::max(), "decoder_start_token_id is no token: ", start);
+  return std::vector<int32_t>(static_cast<size_t>(batch), static_cast<int32_t>(start));
 }
 
 std::vector<int32_t> TokenSearch::MaskInput(int place, int64_t count) const {
@@ -91,8 +131,6 @@ std::vector<int32_t> TokenSearch::MaskInput(int place, int64_t count) const {
 
 void TokenSearch::FirstInputs(const Places& places) {
   std::vector<int32_t> given = MaskInput(places.attention_mask, batch * length);
-  vocab_mask_ = MaskInput(places.vocab_mask, 0);
-  prefix_vocab_mask_ = MaskInput(places.prefix_vocab_mask, 0);
   std::vector<std::vector<int32_t>> positions;
   for (size_t b = 0; b < sequences.size(); ++b) {
     std::vector<int32_t> mask, places_of;
@@ -110,7 +148,7 @@ void TokenSearch::FirstInputs(const Places& places) {
   const std::shared_ptr<Graph>& decoder = context_.node().Subgraph("decoder");
   Require(decoder->inputs.size() >= 4 && decoder->outputs.size() == decoder->inputs.size() - 2,
           "the decoder must take input_ids, position_ids, attention_mask and pasts, and give logits and presents");
-  inputs_ = {Table(sequences), Table(positions), Table(masks_)};
+  inputs_ = {TokenTable(sequences), TokenTable(positions), TokenTable(masks_)};
   for (size_t i = 3; i < decoder->inputs.size(); ++i) {
     const Type& type = decoder->inputs[i].type;
     Require(type.shape && type.shape->size() == 5 && (*type.shape)[2].known() && (*type.shape)[4].known() &&
@@ -128,15 +166,14 @@ void TokenSearch::NextInputs(std::span<const int64_t> from) {
     positions.push_back({static_cast<int32_t>(positions_[b]++)});
     masks_[b].push_back(1);
   }
-  inputs_[0] = Table(tokens);
-  inputs_[1] = Table(positions);
-  inputs_[2] = Table(masks_);
+  inputs_[0] = TokenTable(tokens);
+  inputs_[1] = TokenTable(positions);
+  inputs_[2] = TokenTable(masks_);
   if (beams_ == 1) return;
   for (size_t i = 3; i < inputs_.size(); ++i) inputs_[i] = PickBeams(inputs_[i].tensor(), from);
 }
 
-std::vector<float> TokenSearch::NextLogits(std::span<const int64_t> from) {
-  context_.CheckCancelled();
+Value TokenSearch::RunDecoder(std::span<const int64_t> from) {
   if (runs_ > 0) NextInputs(from);
   bool first = runs_++ == 0 && context_.node().Has("init_decoder");
   std::vector<Value> outputs = context_.subgraph(first ? "init_decoder" : "decoder").Run(inputs_);
@@ -148,8 +185,21 @@ std::vector<float> TokenSearch::NextLogits(std::span<const int64_t> from) {
             "the decoder's memory must have shape [2, ", batch * beams_, ", heads, length, size]");
     inputs_[i + 2] = outputs[i];
   }
-  Tensor logits = WidenToFloat(outputs[0].tensor());
-  Require(logits.dtype() == DType::kFloat && logits.rank() == 3 && logits.dim(0) == batch * beams_ &&
+  return outputs[0];
+}
+
+std::vector<float> TokenSearch::NextLogits(std::span<const int64_t> from) {
+  context_.CheckCancelled();
+  return LastScores(pair_ ? pair_->Next(sequences, from) : RunDecoder(from));
+}
+
+// Of the last token, for each beam; an encoder scores each input once.
+std::vector<float> TokenSearch::LastScores(const Value& scores) {
+  Require(scores.is_tensor(), "the decoder's logits must be a tensor");
+  Tensor logits = WidenToFloat(scores.tensor());
+  int64_t each = beams_;
+  if (logits.rank() == 3 && logits.dim(0) == batch * beams_) each = 1;
+  Require(logits.dtype() == DType::kFloat && logits.rank() == 3 && logits.dim(0) * each == batch * beams_ &&
               logits.dim(1) > 0 && logits.dim(2) > 0,
           "the decoder's logits must have shape [", batch * beams_, ", length, words], have ", logits.shape());
   int64_t width = logits.dim(2), asked = context_.node().Int("vocab_size", -1);
@@ -162,7 +212,7 @@ std::vector<float> TokenSearch::NextLogits(std::span<const int64_t> from) {
           "prefix_vocab_mask must have ", batch * words, " numbers, has ", prefix_vocab_mask_.size());
   std::vector<float> last;
   for (int64_t b = 0; b < batch * beams_; ++b) {
-    const float* row = logits.Data<float>() + ((b + 1) * logits.dim(1) - 1) * width;
+    const float* row = logits.Data<float>() + ((b / each + 1) * logits.dim(1) - 1) * width;
     last.insert(last.end(), row, row + words);
   }
   return last;
@@ -196,11 +246,12 @@ void TokenSearch::Adjust(std::vector<float>& scores, int64_t step) const {
 }
 
 void InferTokenSearch(InferContext& context) {
-  const Graph& decoder = *context.node().Subgraph("decoder");
-  std::vector<ValueFacts> inputs;
-  for (const ValueInfo& input : decoder.inputs) inputs.push_back({.type = input.type});
-  context.InferSubgraph("decoder", inputs);
-  if (context.node().Has("init_decoder")) context.InferSubgraph("init_decoder", inputs);
+  for (const char* name : {"encoder", "init_decoder", "decoder"}) {
+    if (!context.node().Has(name)) continue;
+    std::vector<ValueFacts> inputs;
+    for (const ValueInfo& input : context.node().Subgraph(name)->inputs) inputs.push_back({.type = input.type});
+    context.InferSubgraph(name, inputs);
+  }
   context.SetOutput(0, DType::kInt32);
   for (size_t i = 1; i < context.output_count(); ++i) context.SetOutput(i, DType::kFloat);
 }

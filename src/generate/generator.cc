@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -57,6 +59,35 @@ const Json* FindPath(const Json& json, std::string_view outer, std::string_view 
   return inside && inside->is_object() ? inside->Find(key) : nullptr;
 }
 
+std::optional<Json> ReadJson(const std::string& path) try {
+  return Json::Parse(MappedFile::Open(path)->text(), {.depth = 50, .bytes = size_t{1} << 20, .values = 100'000});
+} catch (const Error&) {
+  return std::nullopt;
+}
+
+// onnxruntime-genai's own names of a decoder's inputs and outputs.
+void AddHints(const Json& config, LanguageModelNames& names) {
+  const Json* model = FindPath(config, "", "model");
+  const Json* decoder = model && model->is_object() ? model->Find("decoder") : nullptr;
+  if (!decoder || !decoder->is_object()) return;
+  const auto text = [&](const char* part, const char* key) {
+    const Json* found = FindPath(*decoder, part, key);
+    return found && found->is_string() ? found->AsString() : std::string();
+  };
+  for (const auto& [role, key] : {std::pair{"input_ids", "input_ids"},
+                                  {"attention_mask", "attention_mask"},
+                                  {"position_ids", "position_ids"},
+                                  {"past_length", "past_sequence_length"},
+                                  {"total_length", "total_sequence_length"}})
+    if (std::string name = text("inputs", key); !name.empty()) names.hinted_roles[role] = std::move(name);
+  if (std::string name = text("outputs", "logits"); !name.empty()) names.hinted_roles["logits"] = std::move(name);
+  for (const auto& [past, present] : {std::pair{"past_key_names", "present_key_names"},
+                                      {"past_value_names", "present_value_names"},
+                                      {"past_names", "present_names"}})
+    if (std::string in = text("inputs", past), out = text("outputs", present); !in.empty() && !out.empty())
+      names.hinted_caches.emplace_back(std::move(in), std::move(out));
+}
+
 }  // namespace
 
 const char* ToText(StopReason reason) {
@@ -76,7 +107,9 @@ Generator::Generator(std::shared_ptr<const LanguageModel> model, std::shared_ptr
 std::shared_ptr<const Generator> Generator::Open(const std::string& model, const std::string& tokenizer,
                                                  const SessionOptions& options, const LanguageModelNames& names) {
   std::shared_ptr<const Tokenizer> reader = Tokenizer::Open(tokenizer);  // the quicker one first
-  auto made = std::make_shared<Generator>(std::make_shared<const LanguageModel>(model, options, names), reader);
+  LanguageModelNames known = names;
+  if (const auto config = ReadJson(FolderOf(model) + "/genai_config.json")) AddHints(*config, known);
+  auto made = std::make_shared<Generator>(std::make_shared<const LanguageModel>(model, options, known), reader);
   for (const std::string& folder : {FolderOf(model), FolderOf(model) + "/..", FolderOf(tokenizer)})
     made->ReadConfiguration(folder);
   if (made->stop_tokens_.empty())
@@ -90,15 +123,15 @@ std::shared_ptr<const Generator> Generator::Open(const std::string& model, const
 // What these files say is taken where it makes sense and left where it does not: the text is made without it, too.
 void Generator::ReadConfiguration(const std::string& folder) {
   for (const char* name : {"/generation_config.json", "/config.json", "/genai_config.json"}) try {
-      const std::shared_ptr<MappedFile> file = MappedFile::Open(folder + name);
-      const Json json = Json::Parse(file->text(), {.depth = 50, .bytes = size_t{1} << 20, .values = 100'000});
+      const std::optional<Json> json = ReadJson(folder + name);
+      if (!json) continue;
       for (const char* outer : {"", "model"}) {
-        const Json* end = FindPath(json, outer, "eos_token_id");
+        const Json* end = FindPath(*json, outer, "eos_token_id");
         for (const Json& id : end && end->is_array() ? end->AsArray() : Json::Array{end ? *end : Json()})
           if (id.is_integer() && id.AsInt() >= 0 && id.AsInt() < kMostTokens)
             stop_tokens_.push_back(static_cast<TokenId>(id.AsInt()));
         for (const char* key : {"max_position_embeddings", "n_positions", "context_length"})
-          if (const Json* most = FindPath(json, outer, key); most && most->is_integer() && most->AsInt() > 0)
+          if (const Json* most = FindPath(*json, outer, key); most && most->is_integer() && most->AsInt() > 0)
             window_ = window_ > 0 ? std::min(window_, most->AsInt()) : most->AsInt();
       }
     } catch (const Error&) {

@@ -25,6 +25,7 @@ const std::vector<RoleNames>& UsualNames() {
       {"use_cache_branch", {"use_cache_branch"}},
       {"past_length", {"past_seq_len", "past_sequence_length"}},
       {"total_length", {"total_seq_len", "total_sequence_length"}},
+      {"num_logits_to_keep", {"num_logits_to_keep", "logits_to_keep"}},
   };
   return names;
 }
@@ -79,6 +80,7 @@ void LanguageModel::Understand(const Model& model, const LanguageModelNames& nam
   FindCaches(model, names);
   RequireNoOthers(model);
   FindWindow(model);
+  FindStep();
   FindSharing(model);
 }
 
@@ -98,10 +100,14 @@ void LanguageModel::FindRoles(const Model& model, const LanguageModelNames& name
         role == "logits" || std::any_of(UsualNames().begin(), UsualNames().end(),
                                         [&role = role](const RoleNames& each) { return role == each.role; });
     Require(known, "'", Printable(role),
-            "' is nothing that a decoder has: it has input_ids, attention_mask, "
-            "position_ids, use_cache_branch, past_length, total_length and logits");
+            "' is nothing that a decoder has: it has input_ids, attention_mask, position_ids, use_cache_branch, "
+            "past_length, total_length, num_logits_to_keep and logits");
     roles_[role] = *info;
   }
+  for (const auto& [role, name] : names.hinted_roles)
+    if (const ValueInfo* info = FindIn(role == "logits" ? model.graph.outputs : model.graph.inputs, name);
+        info && !roles_.count(role))
+      roles_[role] = *info;
   for (const RoleNames& usual : UsualNames())
     for (const char* name : usual.names)
       if (const ValueInfo* info = FindIn(model.graph.inputs, name); info && !roles_.count(usual.role))
@@ -118,40 +124,60 @@ void LanguageModel::FindRoles(const Model& model, const LanguageModelNames& name
       Fail(ErrorCode::kUnsupported, role, " ('", Printable(info.name), "') is ", info.type, ", not whole numbers");
 }
 
+// The pairs of a pattern, layer by layer; a model may have layers without a cache among them.
+static void AddHinted(const Graph& graph, const std::string& past, const std::string& present,
+                      std::vector<std::pair<std::string, std::string>>& pairs) {
+  const auto of_layer = [](std::string name, size_t layer) {
+    const size_t place = name.find("%d");
+    return place == std::string::npos ? name : name.replace(place, 2, std::to_string(layer));
+  };
+  for (size_t layer = 0; layer < graph.inputs.size(); ++layer) {
+    const std::string in = of_layer(past, layer), out = of_layer(present, layer);
+    if (FindIn(graph.inputs, in) && FindIn(graph.outputs, out)) pairs.emplace_back(in, out);
+    if (in == past) break;
+  }
+}
+
 void LanguageModel::FindCaches(const Model& model, const LanguageModelNames& names) {
   std::vector<std::pair<std::string, std::string>> pairs = names.caches;
   std::map<std::string, std::string> presents;
+  std::set<std::string> known;
+  if (names.caches.empty())
+    for (const auto& [past, present] : names.hinted_caches) AddHinted(model.graph, past, present, pairs);
+  for (const auto& [past, present] : pairs) known.insert(past);
   for (const ValueInfo& output : model.graph.outputs)
     if (const auto tail = After(output.name, {"present_key_values", "present", "updated"}))
       presents[*tail] = output.name;
   for (size_t i = 0; i < model.graph.inputs.size() && names.caches.empty(); ++i) {
     const std::string& name = model.graph.inputs[i].name;
     const auto tail = After(name, {"past_key_values", "past"});
-    if (!tail || name == Role("past_length")) continue;
+    if (!tail || known.count(name) || name == Role("past_length")) continue;
     const auto present = presents.find(*tail);
     if (present == presents.end())
       Fail(ErrorCode::kUnsupported, "the cache input '", Printable(name),
            "' has no output that goes with it (present…); pairs can be said with --past PAST=PRESENT");
     pairs.emplace_back(name, present->second);
   }
-  for (const auto& [past, present] : pairs) {
-    const ValueInfo *input = FindIn(model.graph.inputs, past), *output = FindIn(model.graph.outputs, present);
-    if (!input || !output)
-      Fail(ErrorCode::kInvalidArgument, "the model has no ", input ? "output '" : "input '",
-           Printable(input ? present : past), "' for a cache");
-    if (!input->type.is_tensor() || !input->type.shape)
-      Fail(ErrorCode::kUnsupported, "the model does not say the shape of the cache '", Printable(past), "'");
-    Cache cache{past, present, input->type.dtype, *input->type.shape, std::nullopt};
-    const size_t batch = cache.shape.size() == 5 ? 1 : 0;  // GPT-2 has keys and values in one, [2, batch, …]
-    for (size_t axis = 0; axis < cache.shape.size(); ++axis) {
-      if (axis == batch || cache.shape[axis].known()) continue;
-      if (cache.growing)
-        Fail(ErrorCode::kUnsupported, "the cache '", Printable(past), "' is ", input->type,
-             ": only the sizes of its batch and of its tokens may be open");
-      cache.growing = axis;
-    }
-    caches_.push_back(std::move(cache));
+  for (const auto& [past, present] : pairs) AddCache(model, past, present);
+}
+
+void LanguageModel::AddCache(const Model& model, const std::string& past, const std::string& present) {
+  const ValueInfo *input = FindIn(model.graph.inputs, past), *output = FindIn(model.graph.outputs, present);
+  if (!input || !output)
+    Fail(ErrorCode::kInvalidArgument, "the model has no ", input ? "output '" : "input '",
+         Printable(input ? present : past), "' for a cache");
+  if (!input->type.is_tensor() || !input->type.shape)
+    Fail(ErrorCode::kUnsupported, "the model does not say the shape of the cache '", Printable(past), "'");
+  Cache cache{past, present, input->type.dtype, *input->type.shape, std::nullopt};
+  const size_t batch = cache.shape.size() == 5 ? 1 : 0;  // GPT-2 has keys and values in one, [2, batch, …]
+  for (size_t axis = 0; axis < cache.shape.size(); ++axis) {
+    if (axis == batch || cache.shape[axis].known()) continue;
+    if (cache.growing)
+      Fail(ErrorCode::kUnsupported, "the cache '", Printable(past), "' is ", input->type,
+           ": only the sizes of its batch and of its tokens may be open");
+    cache.growing = axis;
   }
+  caches_.push_back(std::move(cache));
 }
 
 void LanguageModel::RequireNoOthers(const Model& model) const {
@@ -165,25 +191,43 @@ void LanguageModel::RequireNoOthers(const Model& model) const {
            "), which no decoder of Ferry's has; see docs/generate.md for the inputs it knows");
 }
 
-// Tables of positions are as long as the text may be: learned ones, and the cosines of rotary embeddings.
+// Tables of positions are as long as the text may be: learned ones, and the cosines of rotary embeddings. Those of a
+// merged model lie in its branches, or are used there.
 void LanguageModel::FindWindow(const Model& model) {
+  std::map<std::string, int64_t> rows;
+  ForEachGraph(model.graph, [&](const Graph& graph) {
+    for (const StoredTensor& tensor : graph.initializers)
+      if (tensor.dims.size() >= 2) rows.emplace(tensor.name, tensor.dims[0]);
+  });
   auto take = [&](const std::string& name) {
-    for (const StoredTensor& tensor : model.graph.initializers)
-      if (tensor.name == name && tensor.dims.size() >= 2)
-        window_ = std::min(window_.value_or(tensor.dims[0]), tensor.dims[0]);
+    if (const auto found = rows.find(name); found != rows.end())
+      window_ = std::min(window_.value_or(found->second), found->second);
   };
-  for (const Node& node : model.graph.nodes) {
-    const bool is_table = node.op_type == "Gather" && node.inputs.size() == 2 && !Role("position_ids").empty() &&
-                          node.inputs[1] == Role("position_ids");
-    if (is_table) take(node.inputs[0]);
-    if (node.op_type == "GroupQueryAttention" && node.inputs.size() > 7 && !node.inputs[7].empty())
-      take(node.inputs[7]);
-    if (node.op_type == "RotaryEmbedding" && node.domain == "com.microsoft" && node.inputs.size() > 2)
-      take(node.inputs[2]);
-  }
+  ForEachGraph(model.graph, [&](const Graph& graph) {
+    for (const Node& node : graph.nodes) {
+      const bool is_table = node.op_type == "Gather" && node.inputs.size() == 2 && !Role("position_ids").empty() &&
+                            node.inputs[1] == Role("position_ids");
+      if (is_table) take(node.inputs[0]);
+      if (node.op_type == "GroupQueryAttention" && node.inputs.size() > 7 && !node.inputs[7].empty())
+        take(node.inputs[7]);
+      if (node.op_type == "RotaryEmbedding" && node.domain == "com.microsoft" && node.inputs.size() > 2)
+        take(node.inputs[2]);
+    }
+  });
   for (const Cache& cache : caches_)
     if (!cache.growing && cache.shape.size() == 4 && cache.shape[2].known())
       window_ = std::min(window_.value_or(*cache.shape[2].value), *cache.shape[2].value);
+}
+
+// A model scores every token it reads: long prompts go in parts, so that their scores take no gigabytes. A merged model
+// reads its prompt in one step, for the branch with a cache may take one token only; and so may a whole model.
+void LanguageModel::FindStep() {
+  constexpr size_t kAtOnce = 512;
+  at_once_ = kAtOnce;
+  const auto keeps = roles_.find("num_logits_to_keep");
+  if (keeps != roles_.end() || roles_.count("use_cache_branch")) at_once_ = size_t{1} << 31;
+  const auto& ids = roles_.at("input_ids").type.shape;
+  if (ids && ids->size() == 2 && (*ids)[1].known() && *(*ids)[1].value == 1) at_once_ = 1;
 }
 
 // A cache that GroupQueryAttention alone reads and writes may be one memory of full length from the first token on.
@@ -274,11 +318,9 @@ std::vector<float> Decoding::Read(std::span<const TokenId> ids, const std::atomi
     all_.insert(all_.end(), ids.begin(), ids.end());
     return Step(all_, cancelled);
   }
-  // A model scores every token it reads: long prompts go in parts, so that their scores take no gigabytes.
-  constexpr size_t kAtOnce = 512;
-  while (ids.size() > kAtOnce) {
-    Step(ids.first(kAtOnce), cancelled);
-    ids = ids.subspan(kAtOnce);
+  while (ids.size() > model_.at_once_) {
+    Step(ids.first(model_.at_once_), cancelled);
+    ids = ids.subspan(model_.at_once_);
   }
   return Step(ids, cancelled);
 }
@@ -303,8 +345,13 @@ void Decoding::AddInputs(std::span<const TokenId> ids, std::vector<NamedValue>& 
   add("position_ids", [&](const ValueInfo& info) {
     std::vector<int64_t> positions;
     for (int64_t i = before; i < total; ++i) positions.push_back(i);
-    const bool is_flat = info.type.shape && info.type.shape->size() == 1;
-    return WholeNumbers(info, positions, is_flat ? Shape{count} : Shape{1, count});
+    const size_t rank = info.type.shape ? info.type.shape->size() : 2;
+    if (rank == 3) {  // in time, height and width, which are the same for text
+      const std::vector<int64_t> once = positions;
+      for (int i = 1; i < 3; ++i) positions.insert(positions.end(), once.begin(), once.end());
+      return WholeNumbers(info, positions, Shape{3, 1, count});
+    }
+    return WholeNumbers(info, positions, rank == 1 ? Shape{count} : Shape{1, count});
   });
   add("use_cache_branch", [&](const ValueInfo&) {
     Tensor flag(DType::kBool, Shape{1});
@@ -313,6 +360,7 @@ void Decoding::AddInputs(std::span<const TokenId> ids, std::vector<NamedValue>& 
   });
   add("past_length", [&](const ValueInfo& info) { return WholeNumbers(info, {total - 1}, ScalarShape(info)); });
   add("total_length", [&](const ValueInfo& info) { return WholeNumbers(info, {total}, ScalarShape(info)); });
+  add("num_logits_to_keep", [&](const ValueInfo& info) { return WholeNumbers(info, {1}, ScalarShape(info)); });
 }
 
 std::vector<float> Decoding::Step(std::span<const TokenId> ids, const std::atomic<bool>* cancelled) {

@@ -16,10 +16,13 @@
 namespace ferry {
 
 // What an input or output is to the decoder: "input_ids", "attention_mask", "position_ids", "use_cache_branch",
-// "past_length", "total_length", "logits"; and "past=present" pairs of a cache.
+// "past_length", "total_length", "num_logits_to_keep", "logits"; and "past=present" pairs of a cache.
 struct LanguageModelNames {
   std::map<std::string, std::string> roles;                 // role to name, where the graph's own names do not tell
   std::vector<std::pair<std::string, std::string>> caches;  // past and present; empty: found by their names
+  // The same as a file beside the model says it: taken where the graph has them. In names of caches %d is the layer.
+  std::map<std::string, std::string> hinted_roles = {};
+  std::vector<std::pair<std::string, std::string>> hinted_caches = {};
 };
 
 class LanguageModel {
@@ -47,7 +50,9 @@ class LanguageModel {
   void Understand(const Model& model, const LanguageModelNames& names);
   void FindRoles(const Model& model, const LanguageModelNames& names);
   void FindCaches(const Model& model, const LanguageModelNames& names);
+  void AddCache(const Model& model, const std::string& past, const std::string& present);
   void FindWindow(const Model& model);
+  void FindStep();
   void FindSharing(const Model& model);
   bool CountsMask(const Model& model) const;
   void RequireNoOthers(const Model& model) const;
@@ -58,6 +63,7 @@ class LanguageModel {
   std::map<std::string, ValueInfo> roles_;
   std::vector<Cache> caches_;
   std::optional<int64_t> window_;
+  size_t at_once_ = 0;  // tokens that one step reads at most
   bool shares_cache_ = false;
   bool counts_mask_ = false;  // only the number of the mask's ones and its size matter
 };

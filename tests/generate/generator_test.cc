@@ -105,7 +105,10 @@ TEST(GeneratorTest, FilesBesideTheModelSayWhereItEnds) {
   auto write = [&](const char* name, const std::string& text) { std::ofstream(folder + name) << text; };
   write("/generation_config.json", Cat("{\"eos_token_id\": [1023, ", free.ids[3], "]}"));
   write("/config.json", "{\"max_position_embeddings\": 30, \"eos_token_id\": \"none\"}");
-  write("/onnx/genai_config.json", "{\"model\": {\"context_length\": 25, \"eos_token_id\": -1}}");
+  write("/onnx/genai_config.json",
+        "{\"model\": {\"context_length\": 25, \"eos_token_id\": -1, \"decoder\": {\"inputs\": {\"input_ids\": "
+        "\"input_ids\", \"position_ids\": 3, \"past_key_names\": \"past_key_values.%d.key\"}, \"outputs\": "
+        "{\"logits\": \"none\", \"present_key_names\": \"present.%d.key\"}}}}");
   write("/onnx/config.json", "not JSON");
   const auto generator = Generator::Open(folder + "/onnx/model.onnx", kTokenizer);
   EXPECT_EQ(generator->window(), 25);

@@ -180,6 +180,87 @@ TEST(LanguageModelTest, MergedModelsAreToldTheirBranch) {
   EXPECT_EQ(decoding.Read(Ids{1}), (std::vector<float>{0, 1}));
 }
 
+Attribute GraphAttribute(const std::string& name, Graph graph) {
+  Attribute attribute;
+  attribute.name = name;
+  attribute.type = AttributeType::kGraph;
+  attribute.held = std::make_shared<Graph>(std::move(graph));
+  return attribute;
+}
+
+// As Optimum merges a decoder with a cache and one without: one If, whose branches see the model's inputs. The branch
+// without a cache does not look at the past at all.
+Model IfModel() {
+  testing::Random random(5);
+  auto branch = [](const std::string& side, bool has_past) {
+    Graph graph;
+    graph.name = side;
+    graph.nodes = {
+        has_past ? MakeNode("Concat", {"past_key_values.0.key", "x"}, {side + "_present"}, {IntAttribute("axis", 2)})
+                 : MakeNode("Identity", {"x"}, {side + "_present"}),
+        MakeNode("ReduceMean", {side + "_present", "axes"}, {side + "_mean"}, {IntAttribute("keepdims", 0)}),
+        MakeNode("Gather", {"places", "position_ids"}, {side + "_place"}),
+        MakeNode("Add", {side + "_mean", side + "_place"}, {side + "_h"}),
+        MakeNode("MatMul", {side + "_h", "out"}, {side + "_logits"})};
+    graph.outputs = {MakeInfo(side + "_logits"), MakeInfo(side + "_present")};
+    return graph;
+  };
+  const Dim batch = Dim::Named("batch"), sequence = Dim::Named("sequence");
+  return MakeModel(
+      {MakeInfo("input_ids", DType::kInt64, {batch, sequence}),
+       MakeInfo("position_ids", DType::kInt64, {batch, sequence}),
+       MakeInfo("attention_mask", DType::kInt64, {batch, Dim::Named("total")}),
+       MakeInfo("past_key_values.0.key", DType::kFloat, {batch, 1, Dim::Named("past"), kWidth}),
+       MakeInfo("use_cache_branch", DType::kBool, {1}), MakeInfo("num_logits_to_keep", DType::kInt64, {})},
+      {MakeNode("Gather", {"embedding", "input_ids"}, {"words"}), MakeNode("Unsqueeze", {"words", "second"}, {"x"}),
+       MakeNode("If", {"use_cache_branch"}, {"scores", "present.0.key"},
+                {GraphAttribute("then_branch", branch("with", true)),
+                 GraphAttribute("else_branch", branch("without", false))}),
+       MakeNode("Neg", {"num_logits_to_keep"}, {"negative"}), MakeNode("Unsqueeze", {"negative", "first"}, {"begin"}),
+       MakeNode("Slice", {"scores", "begin", "end", "second"}, {"logits"})},
+      {MakeInfo("logits"), MakeInfo("present.0.key")},
+      {MakeStored("embedding", random.Floats({kVocabulary, kWidth})),
+       MakeStored("places", random.Floats({900, kWidth})), MakeStored("out", random.Floats({kWidth, kVocabulary})),
+       MakeStored("axes", Tensor::FromVector<int64_t>({1, 2})), MakeStored("first", Tensor::FromVector<int64_t>({0})),
+       MakeStored("second", Tensor::FromVector<int64_t>({1})),
+       MakeStored("end", Tensor::FromVector<int64_t>({1 << 30}))});
+}
+
+TEST(LanguageModelTest, MergedModelsTakeOneBranchForThePromptAndOneForTheRest) {
+  const LanguageModel model(IfModel(), OneThread());
+  EXPECT_TRUE(model.has_cache());
+  EXPECT_EQ(model.window(), 900);  // of a table that only branches use
+  ExpectSameInParts(model, Numbers(40));
+  Decoding whole(model, 900), single(model, 900);
+  const Ids ids = Numbers(700);
+  std::vector<float> last;
+  for (TokenId id : ids) last = single.Read(Ids{id});
+  ExpectClose(whole.Read(ids), last);
+  EXPECT_EQ(last.size(), static_cast<size_t>(kVocabulary));
+}
+
+TEST(LanguageModelTest, AModelOfOneTokenReadsItsPromptTokenByToken) {
+  Model narrow = GroupQueryModel(64);
+  narrow.graph.inputs[0].type = Type::Tensor(DType::kInt64, {1, 1});
+  const LanguageModel model(std::move(narrow), OneThread()), wide(GroupQueryModel(64), OneThread());
+  Decoding one(model, 64), all(wide, 64);
+  ExpectClose(one.Read(Numbers(9)), all.Read(Numbers(9)));
+}
+
+// Names as genai_config.json has them; those that the graph does not have are left alone.
+TEST(LanguageModelTest, HintsAreTakenWhereTheyFit) {
+  GroupQueryNames names;
+  names.ids = "text";
+  names.past = "state_0_";
+  names.present = "next_0_";
+  LanguageModelNames hints;
+  hints.hinted_roles = {{"input_ids", "text"}, {"position_ids", "places"}, {"logits", "answer"}};
+  hints.hinted_caches = {{"state_%d_key", "next_%d_key"}, {"state_%d_value", "next_%d_value"}, {"other", "more"}};
+  const LanguageModel model(GroupQueryModel(64, names), OneThread(), hints);
+  EXPECT_TRUE(model.shares_cache());
+  ExpectSameInParts(model, Numbers(12));
+}
+
 TEST(LanguageModelTest, WhatIsNoDecoderIsRefusedByName) {
   auto message = [](Model model) -> std::string {
     try {

@@ -54,12 +54,15 @@ export const known = [
 ];
 
 // The same for operators that ONNX Runtime contributes: its own text, or another operator of its own, speaks for Ferry.
+const wordsOf = ({data, shape: [count, length]}) => Array.from({length: count}, (_, i) => data.subarray(i * length, (i + 1) * length));
 const mayEndEarly = (node) => !node.inputs[2] || node.inputs[2].data[0] < node.inputs[1].data[0] - 1;
 
 export const knownMicrosoft = [
   ...['GreedySearch', 'Sampling'].map((op) => ({op, when: mayEndEarly, reason: 'what follows the end of a text is pad_token_id; where all texts have ended the peer leaves it as the memory was'})),
   {op: 'DecoderMaskedMultiHeadAttention', when: (node) => node.inputs[7]?.data[0] === 0, reason: 'with past_sequence_length 0 the new token stands alone; the peer looks at rows of the cache that hold nothing yet'},
   {op: 'QLinearSoftmax', when: (node) => node.inputs[0].shape[Number(node.attributes.axis)] === 1 || node.inputs[3].data[0] < 1 / 255, reason: 'a probability of 1 is 1 / y_scale, cut off at the end of the type; the peer overflows and gives 0 or 127'},
+  {op: 'QMoE', when: (node) => [[3, 11], [6, 12]].some(([scales, zeros]) => node.inputs[zeros]?.shape.length === 3 && node.inputs[scales].shape[2] === 1), reason: 'with one block to a row each row has zero points of its own, in the shape that the peer asks for; it reads them as if rows shared bytes'},
+  {op: 'WordConvEmbedding', when: (node) => wordsOf(node.inputs[0]).some((word) => word[0] === 0), reason: 'a word without letters is 0; the peer leaves it as the memory was'},
   {op: 'Attention', when: (node) => node.inputs[3], reason: 'a mask adds −10000 to the scores, as in MultiHeadAttention'},
   {op: 'MultiHeadAttention', when: (node) => node.inputs[4], reason: 'a mask adds −10000 to the scores: where all keys of a query are masked, three digits are left behind the point, and either side rounds its own way'},
   {op: 'MultiHeadAttention', when: (node) => attribute(node, 'unidirectional') && node.inputs[1].shape[1] > node.inputs[0].shape[1], reason: 'a query sees no later key; with more keys than queries the peer shows the last query all of them'},

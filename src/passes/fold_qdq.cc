@@ -120,6 +120,7 @@ class Folding {
     const Node& core = editor_.node(static_cast<size_t>(producer));
     if (IsStandard(core, "Add")) return FoldAdd(static_cast<size_t>(producer), *tail) || FoldBiased(core, *tail);
     if (IsStandard(core, {"Conv", "Gemm", "MatMul"})) return FoldProduct(static_cast<size_t>(producer), {}, *tail);
+    if (IsStandard(core, "Mul")) return FoldScaledSums(static_cast<size_t>(producer), *tail);
     if (IsStandard(core, "MaxPool")) return FoldMaxPool(static_cast<size_t>(producer), *tail);
     if (IsStandard(core, {"GlobalAveragePool", "ReduceMean"})) return FoldMean(static_cast<size_t>(producer), *tail);
     if (IsStandard(core, "Concat") && tail->nodes.empty()) return FoldConcat(static_cast<size_t>(producer), *tail);
@@ -286,12 +287,69 @@ class Folding {
     return false;
   }
 
+  // Sums of products of bytes, an int32 addend maybe, as floats times a constant: what QGemm is made of.
+  struct ScaledSums {
+    Product product;
+    std::vector<size_t> nodes;  // between the product and its scale
+  };
+
+  std::optional<ScaledSums> MatchScaledSums(const Node& mul) const {
+    const size_t scale = editor_.Constant(mul.inputs[0]) ? 0 : 1;
+    std::vector<size_t> nodes;
+    auto step = [&](const std::string& value, std::string_view op) -> const Node* {
+      const Node* node = MadeOnlyBy(editor_, value, op);
+      if (node) nodes.push_back(static_cast<size_t>(editor_.Producer(value)));
+      return node;
+    };
+    const Node* cast = step(mul.inputs[1 - scale], "Cast");
+    if (!cast || cast->Int("to", 0) != static_cast<int64_t>(DType::kFloat)) return std::nullopt;
+    const Node *add = step(cast->inputs[0], "Add"), *sums = nullptr;
+    const Tensor* addend = nullptr;
+    for (size_t i = 0; add && !addend && i < 2; ++i)
+      if ((addend = editor_.Constant(add->inputs[i]))) sums = step(add->inputs[1 - i], "MatMulInteger");
+    if (!add) sums = step(cast->inputs[0], "MatMulInteger");
+    const ValueFacts* facts = sums ? facts_.Find(sums->inputs[0]) : nullptr;
+    if (!facts || !facts->type.shape || facts->type.shape->empty() || editor_.Constant(sums->inputs[0]))
+      return std::nullopt;
+    auto w =
+        pattern_.WeightOf(sums->inputs[1], mul.inputs[scale], sums->HasInput(3) ? sums->inputs[3] : std::string(), 1);
+    const Tensor* zero = sums->HasInput(2) ? editor_.Constant(sums->inputs[2]) : nullptr;
+    if (!w || w->values.rank() != 2 || (sums->HasInput(2) && (!zero || zero->size() != 1))) return std::nullopt;
+    const int64_t columns = w->values.dim(1);
+    if (addend && (addend->dtype() != DType::kInt32 || addend->size() != columns ||
+                   (addend->rank() == 2 && addend->dim(0) != 1) || addend->rank() > 2))
+      return std::nullopt;
+    Quantization how{1, zero ? ByteAt(*zero, 0) : 0, facts->type.dtype};
+    ScaledSums found{{{sums->inputs[0], how, nodes.back()}, *w, {}, columns, Internal(*sums, "QuantizedMatMul")},
+                     nodes};
+    if (addend) found.product.whole_bias = {addend->Span<int32_t>().begin(), addend->Span<int32_t>().end()};
+    return found;
+  }
+
+  bool FoldScaledSums(size_t mul, const Tail& tail) {
+    std::optional<ScaledSums> found = MatchScaledSums(editor_.node(mul));
+    if (!found || !Complete(found->product, tail.how.scale)) return false;
+    StepOf(tail, found->product.x.how.zero).Write(found->product.made);
+    for (size_t node : found->nodes) editor_.Remove(node);
+    return Put(std::move(found->product.made), tail, {mul});
+  }
+
   // A product of quantized operands whose result is used as it is.
   bool FoldToFloat(size_t index) {
-    if (!IsStandard(editor_.node(index), {"Conv", "Gemm", "MatMul"})) return false;
-    std::optional<Product> product = MatchProduct(editor_.node(index), {});
+    std::optional<Product> product;
+    std::vector<size_t> others;
+    if (IsStandard(editor_.node(index), {"Conv", "Gemm", "MatMul"})) {
+      product = MatchProduct(editor_.node(index), {});
+    } else if (IsStandard(editor_.node(index), "Mul")) {
+      if (auto found = MatchScaledSums(editor_.node(index))) {
+        product = std::move(found->product);
+        product->made.outputs = editor_.node(index).outputs;
+        others = std::move(found->nodes);
+      }
+    }
     if (!product || !Complete(*product, 1.0f)) return false;
     QuantizedStep{DType::kFloat, product->x.how.zero}.Write(product->made);
+    for (size_t node : others) editor_.Remove(node);
     editor_.Replace(index, std::move(product->made));
     return true;
   }
@@ -488,7 +546,8 @@ class Folding {
 }  // namespace
 
 bool FoldQdq(Graph& graph, const GraphFacts& facts) {
-  return HasAny(graph, {"DequantizeLinear", "QLinearConv", "QLinearMatMul"}) && Folding(graph, facts).Run();
+  return HasAny(graph, {"DequantizeLinear", "QLinearConv", "QLinearMatMul", "MatMulInteger"}) &&
+         Folding(graph, facts).Run();
 }
 
 }  // namespace ferry

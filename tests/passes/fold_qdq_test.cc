@@ -224,6 +224,28 @@ TEST(FoldQdq, QLinearOperators) {
   }
 }
 
+// What QGemm is made of: sums of bytes, an addend, a scale, and bytes again or not.
+TEST(FoldQdq, ScaledSumsOfBytes) {
+  for (bool biased : {false, true})
+    for (bool rounds : {false, true}) {
+      QdqBuilder b(16);
+      std::string x = b.Quantize("x", 2.0f / 255, kU, 128);
+      std::string y = b.Add("MatMulInteger", {x, b.Constant(b.random.Numbers<int8_t>({6, 5})),
+                                              b.Constant(b.Byte(kU, 128)), b.Constant(b.Byte(kS, 0))});
+      Tensor bias = b.random.Numbers<int32_t>({5});
+      for (int32_t& value : std::span(bias.MutableData<int32_t>(), 5)) value %= 10000;
+      if (biased) y = b.Add("Add", {b.Constant(bias), y});
+      y = b.Add("Cast", {y}, {Attribute("to", static_cast<int64_t>(kF))});
+      y = b.Add("Mul", {y, b.Constant(Tensor::FromVector<float>({1e-4f, 2e-4f, 3e-4f, 4e-4f, 5e-4f}))});
+      if (rounds) y = b.Pair(y, 0.05f, kU, 77);
+      b.nodes.push_back(MakeNode("Identity", {y}, {"y"}));
+      Model model = b.Finish({MakeInfo("x", kF, {Dim(3), Dim(6)})}, {MakeInfo("y")});
+      Graph graph = HoldQuantized(model, Image(b, {3, 6}), 0.05f);
+      EXPECT_EQ(Count(graph, "QuantizedMatMul"), 1) << biased << rounds;
+      EXPECT_EQ(Count(graph, "MatMulInteger"), 0);
+    }
+}
+
 TEST(FoldQdq, LeavesWhatDoesNotFit) {
   QdqBuilder b(17);
   // A scale that comes with the data, weights whose zero points leave eight bits, a sum that broadcasts.

@@ -198,6 +198,8 @@ void Connection::OnTick(std::chrono::steady_clock::time_point now) {
     if (now > linger_until_) Close();
     return;
   }
+  if (protocol_) protocol_->OnTick(now);
+  if (closed_ || lingering_) return;
   if (in_header_ && now - header_begun_ > limits_.header_time) return Close();
   const bool idle = (!protocol_ || protocol_->IsIdle()) && backlog() == 0;
   if (!protocol_ && now - last_progress_ > limits_.header_time) return Close();

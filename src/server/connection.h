@@ -38,6 +38,7 @@ class Protocol {
   virtual bool IsIdle() const = 0;   // nothing is under way
   virtual bool Answers() const = 0;  // a request is complete, and its answer is still to come
   virtual bool IsReadingBody() const { return false; }
+  virtual void OnTick(std::chrono::steady_clock::time_point /*now*/) {}
   virtual bool InHeader() const = 0;    // a request has begun, and its headers are not complete
   virtual bool WantsBytes() const = 0;  // false: the client has to wait
 };

@@ -43,15 +43,16 @@ struct Method {
 };
 
 Json TraceSetting(Service& service, const Json& request) {
-  if (const std::string model = Text(request, "model_name"); !model.empty() && !service.repository().IsReady(model, ""))
+  const std::string model = Text(request, "model_name");
+  if (!model.empty() && !service.repository().IsReady(model, ""))
     Refuse(Code::kInvalidArgument, "Request for unknown model : ", Printable(model));
   Json changes = Json::Object{};
   if (const Json* settings = request.Find("settings"))
     for (const auto& [key, value] : settings->AsObject())
       changes.Set(key, value.Find("value") ? value.At("value") : Json());
-  service.tracer().Change(changes);
+  service.tracer().Change(model, changes);
   Json out = Json::Object{};
-  const Json now = service.tracer().ToJson();
+  const Json now = service.tracer().ToJson(model);
   for (const auto& [key, value] : now.AsObject())
     out.Set(key, Json().Set("value", value.is_array() ? value : Json(Json::Array{value})));
   return Json().Set("settings", std::move(out));
@@ -73,11 +74,15 @@ Json LogSettings(Service& service, const Json& request) {
   return Json().Set("settings", std::move(out));
 }
 
+const char* HealthOf(Service& service, const std::string& name) {
+  if (!name.empty() && name != "inference.GRPCInferenceService") return "SERVICE_UNKNOWN";
+  return service.IsReady() ? "SERVING" : "NOT_SERVING";
+}
+
 Json HealthCheck(Service& service, const Json& request) {
-  const std::string name = Text(request, "service");
-  if (!name.empty() && name != "inference.GRPCInferenceService")
-    Refuse(Code::kNotFound, "unknown service '", Printable(name), "'");
-  return Json().Set("status", service.IsReady() ? "SERVING" : "NOT_SERVING");
+  const std::string name = Text(request, "service"), status = HealthOf(service, name);
+  if (status == "SERVICE_UNKNOWN") Refuse(Code::kNotFound, "unknown service '", Printable(name), "'");
+  return Json().Set("status", status);
 }
 
 constexpr Method kMethods[] = {
@@ -121,6 +126,7 @@ constexpr Method kMethods[] = {
      }},
     {"SystemSharedMemoryUnregister", "shared-memory",
      [](Service& s, const Json& r) {
+       s.memory().RequireAllowed();
        s.memory().Unregister(Text(r, "name"));
        return Json(Json::Object{});
      }},
@@ -131,7 +137,8 @@ constexpr Method kMethods[] = {
        return Json().Set("regions", Json(Json::Object{}));
      }},
     {"CudaSharedMemoryRegister", "shared-memory",
-     [](Service&, const Json& r) -> Json {
+     [](Service& s, const Json& r) -> Json {
+       s.memory().RequireAllowed();
        Refuse(Code::kInvalidArgument, "failed to register CUDA shared memory region: '", Printable(Text(r, "name")),
               "', GPUs not supported");
      }},
@@ -288,6 +295,7 @@ class StreamCall : public GrpcCall {
     shared_->Flush();
   }
   void OnCancel() override { *context_.cancelled = true; }
+  bool MayWait() const override { return true; }
 
  private:
   struct Slot {
@@ -355,21 +363,40 @@ class StreamCall : public GrpcCall {
   const std::shared_ptr<Shared> shared_;
 };
 
-// Tells what the state is, and when it changes ends the call, which a client that watches starts again.
+// Tells what the state is, and again whenever it has changed; a service that is not known may come yet.
 class WatchCall : public GrpcCall {
  public:
   WatchCall(Service& service, const ProtoMethod& types, std::shared_ptr<GrpcSink> sink)
       : service_(service), types_(types), sink_(std::move(sink)) {}
   void OnMessage(std::string message) override {
-    sink_->Send(EncodeMessage(HealthCheck(service_, DecodeMessage(message, *types_.input)), *types_.output));
+    if (told_) Refuse(Code::kInternal, "the method takes one message");
+    name_ = Text(DecodeMessage(message, *types_.input), "service");
+    Tell();
   }
-  void OnHalfClose() override {}
+  void OnHalfClose() override {
+    if (!told_) sink_->Finish(Code::kInternal, "the call has no message");
+  }
   void OnCancel() override {}
+  void OnTick() override {
+    if (!told_) return;
+    Tell();
+    if (service_.is_draining()) sink_->Finish(Code::kUnavailable, "the server is shutting down");
+  }
+  bool MayWait() const override { return true; }
 
  private:
+  void Tell() {
+    const char* now = HealthOf(service_, name_);
+    if (told_ && told_ == std::string_view(now)) return;
+    told_ = now;
+    sink_->Send(EncodeMessage(Json().Set("status", now), *types_.output));
+  }
+
   Service& service_;
   const ProtoMethod& types_;
   const std::shared_ptr<GrpcSink> sink_;
+  std::string name_;
+  const char* told_ = nullptr;
 };
 
 const ProtoMethod* FindTypes(std::string_view service, std::string_view method) {

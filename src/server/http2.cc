@@ -1,6 +1,8 @@
 // HTTP/2 on a connection, by nghttp2; gRPC's framing of messages on top of it.
 #include <nghttp2/nghttp2.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -14,6 +16,23 @@ namespace {
 constexpr uint32_t kMostStreams = 256;
 constexpr uint32_t kStreamWindow = 1 << 20;
 constexpr size_t kBacklog = size_t{1} << 20;
+
+// So many at once, and so many a second after that.
+class Allowance {
+ public:
+  Allowance(double most, double per_second) : most_(most), per_second_(per_second), left_(most) {}
+  bool Take() {
+    const auto now = std::chrono::steady_clock::now();
+    left_ = std::min(most_, left_ + per_second_ * std::chrono::duration<double>(now - last_).count());
+    last_ = now;
+    return --left_ >= 0;
+  }
+
+ private:
+  const double most_, per_second_;
+  double left_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
 
 std::string PercentEncoded(std::string_view text) {
   static constexpr char kHex[] = "0123456789ABCDEF";
@@ -33,7 +52,8 @@ class Http2;
 struct Stream {
   std::shared_ptr<HttpRequest> request = std::make_shared<HttpRequest>();
   size_t header_bytes = 0;
-  bool is_grpc = false, half_closed = false, refused = false;
+  bool is_grpc = false, begun = false, half_closed = false, refused = false;
+  std::chrono::steady_clock::time_point last_bytes;
   Coding coding = Coding::kIdentity;
   std::unique_ptr<GrpcCall> call;
   // What is still to be sent.
@@ -110,6 +130,26 @@ class Http2 : public Protocol {
     Flush();
   }
   bool IsIdle() const override { return streams_.empty(); }
+
+  // Requests whose headers or bodies do not come on are given up; others of the connection are not disturbed.
+  void OnTick(std::chrono::steady_clock::time_point now) override {
+    const ConnectionLimits& limits = connection_.limits();
+    std::vector<int32_t> numbers;
+    for (const auto& [number, stream] : streams_) numbers.push_back(number);
+    for (int32_t number : numbers) {
+      Stream* stream = Find(number);
+      if (!stream) continue;
+      if (!stream->begun && now - stream->last_bytes > limits.header_time) {
+        failed_ = true;
+      } else if (stream->begun && !stream->half_closed && now - stream->last_bytes > limits.body_time &&
+                 !(stream->call && stream->call->MayWait() && stream->request->body.empty())) {
+        nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, number, NGHTTP2_CANCEL);
+      } else if (stream->call) {
+        stream->call->OnTick();
+      }
+    }
+    if (!numbers.empty()) Flush();
+  }
   // The end of its bytes is the end of the connection.
   bool Answers() const override { return false; }
   bool InHeader() const override { return false; }
@@ -263,7 +303,7 @@ class Http2 : public Protocol {
   static int OnBeginHeaders(nghttp2_session*, const nghttp2_frame* frame, void* user) {
     auto& self = *static_cast<Http2*>(user);
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-      self.streams_[frame->hd.stream_id];
+      self.streams_[frame->hd.stream_id].last_bytes = std::chrono::steady_clock::now();
     return 0;
   }
 
@@ -287,6 +327,10 @@ class Http2 : public Protocol {
 
   static int OnFrame(nghttp2_session*, const nghttp2_frame* frame, void* user) {
     auto& self = *static_cast<Http2*>(user);
+    if (!self.Allows(*frame)) {
+      nghttp2_session_terminate_session(self.session_, NGHTTP2_ENHANCE_YOUR_CALM);
+      return 0;
+    }
     Stream* stream = self.Find(frame->hd.stream_id);
     if (!stream) return 0;
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
@@ -315,7 +359,20 @@ class Http2 : public Protocol {
     return 0;
   }
 
+  // Frames that cost the server something and the client nothing.
+  bool Allows(const nghttp2_frame& frame) {
+    switch (frame.hd.type) {
+      case NGHTTP2_RST_STREAM: return resets_.Take();
+      case NGHTTP2_PING:
+      case NGHTTP2_SETTINGS:
+      case NGHTTP2_PRIORITY: return controls_.Take();
+      case NGHTTP2_DATA: return frame.hd.length > 0 || controls_.Take();
+      default: return true;
+    }
+  }
+
   void Begin(int32_t number, Stream& stream) {
+    stream.begun = true;
     stream.request->peer = connection_.peer();
     const std::string* type = stream.request->Find("content-type");
     stream.is_grpc = type && type->compare(0, 16, "application/grpc") == 0;
@@ -341,6 +398,7 @@ class Http2 : public Protocol {
   }
 
   void Take(int32_t number, Stream& stream, std::string_view bytes) {
+    stream.last_bytes = std::chrono::steady_clock::now();
     if (stream.refused || (stream.finished && stream.answered)) return;
     const size_t most = stream.is_grpc ? connection_.limits().most_message + 5 : connection_.limits().most_body;
     std::string& body = stream.request->body;
@@ -427,6 +485,7 @@ class Http2 : public Protocol {
   nghttp2_session* session_ = nullptr;
   std::map<int32_t, Stream> streams_;
   std::vector<int32_t> early_;
+  Allowance resets_{1000, 50}, controls_{10'000, 1000};
   bool receiving_ = false, flushing_ = false, failed_ = false, closed_ = false, draining_ = false, noticed_ = false;
 };
 

@@ -178,7 +178,8 @@ void Frontend::Handle(Door door, std::shared_ptr<HttpRequest> request, Respond r
     const Refusal refusal = CurrentRefusal();
     HttpResponse response = ErrorResponse(refusal);
     if (refusal.code() == Code::kUnauthenticated) response.headers.emplace_back("www-authenticate", "Bearer");
-    if (refusal.code() == Code::kUnimplemented) response.headers.emplace_back("accept-encoding", "gzip, deflate");
+    if (refusal.code() == Code::kUnimplemented && request->Find("content-encoding"))
+      response.headers.emplace_back("accept-encoding", "gzip, deflate");
     respond(std::move(response));
   }
 }
@@ -221,10 +222,10 @@ HttpResponse Frontend::Answer(const HttpRequest& request, const std::vector<std:
   }
   if (parts[1] == "trace" && parts.size() == 3 && parts[2] == "setting") {
     if (request.method == "POST")
-      service_.tracer().Change(BodyJson(request));
+      service_.tracer().Change("", BodyJson(request));
     else
       RequireMethod(request, "GET");
-    return JsonResponse(service_.tracer().ToJson());
+    return JsonResponse(service_.tracer().ToJson(""));
   }
   if (parts[1] == "ferry" && parts.size() == 3 && parts[2] == "state") {
     RequireMethod(request, "GET");
@@ -241,14 +242,14 @@ HttpResponse Frontend::Answer(const HttpRequest& request, const std::vector<std:
 
 HttpResponse Frontend::AnswerModel(const HttpRequest& request, const std::vector<std::string>& parts) {
   const ModelPath path = ModelPathOf(parts);
-  if (path.rest.size() == 2 && path.rest[0] == "trace" && path.rest[1] == "setting") {
-    if (!service_.repository().IsReady(path.name, path.version))
+  if (path.rest.size() == 2 && path.rest[0] == "trace" && path.rest[1] == "setting" && path.version.empty()) {
+    if (!service_.repository().IsReady(path.name, ""))
       Refuse(Code::kInvalidArgument, "Request for unknown model : ", Printable(path.name));
     if (request.method == "POST")
-      service_.tracer().Change(BodyJson(request));
+      service_.tracer().Change(path.name, BodyJson(request));
     else
       RequireMethod(request, "GET");
-    return JsonResponse(service_.tracer().ToJson());
+    return JsonResponse(service_.tracer().ToJson(path.name));
   }
   if (path.rest.size() > 1) NotFound();
   const std::string verb = path.rest.empty() ? "" : path.rest[0];
@@ -285,11 +286,13 @@ HttpResponse Frontend::AnswerMemory(const HttpRequest& request, const std::vecto
   }
   if (verb == "unregister") {
     RequireMethod(request, "POST");
+    service_.memory().RequireAllowed();
     if (!is_cuda) service_.memory().Unregister(region);
     return JsonResponse(Json(Json::Object{}));
   }
   if (verb != "register" || region.empty()) NotFound();
   RequireMethod(request, "POST");
+  service_.memory().RequireAllowed();
   if (is_cuda)
     Refuse(Code::kInvalidArgument, "failed to register CUDA shared memory region: '", Printable(region),
            "', GPUs not supported");
@@ -311,7 +314,8 @@ bool Frontend::Repository(const std::shared_ptr<HttpRequest>& request, const std
                           const Respond& respond) {
   std::vector<std::string> rest(parts.begin() + 2, parts.end());
   const bool is_named = rest.size() > 1 && rest[0] != "models" && (rest[1] == "index" || rest[1] == "models");
-  if (is_named) Refuse(Code::kUnimplemented, "'repository_name' specification is not supported");
+  if (is_named && rest[1] == "models") Refuse(Code::kUnimplemented, "'repository_name' specification is not supported");
+  if (is_named) rest.erase(rest.begin());
   if (rest.size() == 1 && rest[0] == "index") {
     RequireMethod(*request, "POST");
     const Json body = BodyJson(*request);

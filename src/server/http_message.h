@@ -53,8 +53,10 @@ class GrpcCall {
  public:
   virtual ~GrpcCall() = default;
   virtual void OnMessage(std::string message) = 0;
-  virtual void OnHalfClose() = 0;  // the client sends no more
-  virtual void OnCancel() = 0;     // nobody waits any more
+  virtual void OnHalfClose() = 0;                 // the client sends no more
+  virtual void OnCancel() = 0;                    // nobody waits any more
+  virtual void OnTick() {}                        // four times a second
+  virtual bool MayWait() const { return false; }  // the client may take any time between its messages
 };
 
 enum class Door { kHttp, kGrpc, kMetrics };

@@ -239,6 +239,9 @@ class HttpInferReader {
       else if (key.compare(0, 7, "triton_") == 0 && key != "triton_enable_empty_final_response")
         Refuse(Code::kInvalidArgument, "parameter keys starting with 'triton_' are reserved for Triton usage: '",
                Printable(key), "'");
+      else if (value.is_array() || value.is_object() || value.is_null())
+        Refuse(Code::kInvalidArgument, "parameter '", Printable(key),
+               "' has invalid type. It should be either 'int', 'bool', or 'string'.");
     }
   }
 

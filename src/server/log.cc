@@ -87,6 +87,7 @@ void Log::Change(const Json& changes) {
     return value.AsBool();
   };
   for (const auto& [key, value] : changes.AsObject()) {
+    if (value.is_null()) continue;  // as it was
     if (key == "log_info") {
       next.info = flag(key, value);
     } else if (key == "log_warning") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -65,6 +66,62 @@ void ReadTokens(const std::string& path, std::vector<std::string>& out) {
     if (!line.empty() && line[0] != '#') out.push_back(line);
   }
   if (out.empty()) Fail(ErrorCode::kInvalidArgument, "the file of tokens '", path, "' holds none");
+}
+
+void SetTraceLevel(ServerOptions& options, const std::string& level) {
+  if (level != "OFF" && level != "TIMESTAMPS" && level != "TENSORS")
+    Fail(ErrorCode::kInvalidArgument, "the trace level must be OFF, TIMESTAMPS or TENSORS, not '", Printable(level),
+         "'");
+  if (level == "OFF") options.trace.timestamps = options.trace.tensors = false;
+  if (level == "TIMESTAMPS") options.trace.timestamps = true;
+  if (level == "TENSORS") options.trace.tensors = true;
+}
+
+// Triton's "rate=100", "opentelemetry,url=http://collector:4318/v1/traces", "opentelemetry,resource=key=value".
+void ApplyTraceConfig(ServerOptions& options, const std::string& text) {
+  const size_t comma = text.find(','), equals = text.find('=');
+  if (equals == std::string::npos)
+    Fail(ErrorCode::kInvalidArgument, "--trace-config takes KEY=VALUE, not '", Printable(text), "'");
+  const std::string key = text.substr(comma < equals ? comma + 1 : 0, equals - (comma < equals ? comma + 1 : 0));
+  const std::string value = text.substr(equals + 1);
+  Tracer::Settings& trace = options.trace;
+  if (key == "level") {
+    SetTraceLevel(options, value);
+  } else if (key == "rate") {
+    trace.rate = static_cast<uint64_t>(Integer("trace-config rate", value, 0, INT64_MAX));
+  } else if (key == "count") {
+    trace.count = Integer("trace-config count", value, -1, INT64_MAX);
+  } else if (key == "log-frequency") {
+    trace.log_frequency = static_cast<uint64_t>(Integer("trace-config log-frequency", value, 0, INT64_MAX));
+  } else if (key == "file") {
+    trace.file = value;
+  } else if (key == "url") {
+    trace.url = value;
+  } else if (key == "resource") {
+    const size_t second = value.find('=');
+    if (second == std::string::npos)
+      Fail(ErrorCode::kInvalidArgument, "--trace-config opentelemetry,resource takes KEY=VALUE, not '",
+           Printable(value), "'");
+    trace.resource.emplace_back(value.substr(0, second), value.substr(second + 1));
+  } else if (key != "mode" && key.compare(0, 4, "bsp_") != 0) {
+    Fail(ErrorCode::kInvalidArgument, "--trace-config has no setting '", Printable(key), "'");
+  }
+}
+
+// What OpenTelemetry's own variables say; the command line goes before.
+void ReadTraceEnvironment(Tracer::Settings& trace) {
+  const char* name = std::getenv("OTEL_SERVICE_NAME");
+  bool has_name = false;
+  for (const auto& [key, value] : trace.resource) has_name |= key == "service.name";
+  if (name && *name && !has_name) trace.resource.emplace_back("service.name", name);
+  if (!trace.url.empty()) return;
+  if (const char* traces = std::getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"); traces && *traces) {
+    trace.url = traces;
+  } else if (const char* all = std::getenv("OTEL_EXPORTER_OTLP_ENDPOINT"); all && *all) {
+    trace.url = all;
+    while (trace.url.back() == '/') trace.url.pop_back();
+    trace.url += "/v1/traces";
+  }
 }
 
 std::string StemOf(const std::string& path) {
@@ -195,6 +252,10 @@ const std::vector<Setting>& Settings() {
        [](ServerOptions& o, const std::string& v) {
          o.limits.header_time = std::chrono::seconds(Integer("header-timeout", v, 1, 100'000));
        }},
+      {"body-timeout", "SECONDS", "how long a client may neither send nor take any bytes of a body (60)",
+       [](ServerOptions& o, const std::string& v) {
+         o.limits.body_time = std::chrono::seconds(Integer("body-timeout", v, 1, 100'000));
+       }},
       {"idle-timeout", "SECONDS", "how long a connection may be idle (75)",
        [](ServerOptions& o, const std::string& v) {
          o.limits.idle_time = std::chrono::seconds(Integer("idle-timeout", v, 1, 10'000'000));
@@ -217,13 +278,15 @@ const std::vector<Setting>& Settings() {
       {"trace-file", "FILE", "spans in OpenTelemetry's JSON form go there",
        [](ServerOptions& o, const std::string& v) {
          o.trace.file = v;
-         o.trace.on = true;
+         o.trace.timestamps = true;
        }},
+      {"trace-config", "KEY=VALUE",
+       "level, rate, count, triton,file, opentelemetry,url (a collector), opentelemetry,resource", ApplyTraceConfig},
       {"trace-rate", "N", "one request in N is traced (1000)", FERRY_INTEGER("trace-rate", trace.rate, 0, INT64_MAX)},
       {"trace-count", "N", "how many are traced; -1: any number",
        FERRY_INTEGER("trace-count", trace.count, -1, INT64_MAX)},
-      {"trace-level", "OFF|TIMESTAMPS", "whether requests are traced",
-       [](ServerOptions& o, const std::string& v) { o.trace.on = v != "OFF"; }},
+      {"trace-level", "OFF|TIMESTAMPS|TENSORS", "whether requests are traced, and with which tensors",
+       [](ServerOptions& o, const std::string& v) { SetTraceLevel(o, v); }},
       {"trace-log-frequency", "N", "", FERRY_INTEGER("trace-log-frequency", trace.log_frequency, 0, INT64_MAX)},
   };
   return settings;
@@ -265,8 +328,7 @@ constexpr std::string_view kNoEffect[] = {"allow-cpu-metrics",
                                           "rate-limit",
                                           "rate-limit-resource",
                                           "repoagent-directory",
-                                          "response-cache-byte-size",
-                                          "trace-config"};
+                                          "response-cache-byte-size"};
 
 [[noreturn]] void FailUnknown(const std::string& name) {
   std::vector<std::string> names;
@@ -342,6 +404,7 @@ ServerOptions ParseOptions(const std::vector<std::string>& words) {
   if (!model_path.empty()) AddModelPath(options, model_name, model_path);
   if (options.repository.folders.empty() && options.repository.models.empty())
     Fail(ErrorCode::kInvalidArgument, "--model-repository, or a model, must be specified");
+  ReadTraceEnvironment(options.trace);
   options.service.most_body = options.limits.most_body;
   options.service.most_message = options.limits.most_message;
   if (options.metrics.address.empty()) options.metrics.address = options.http.address;

@@ -63,6 +63,7 @@ class ReflectionCall : public GrpcCall {
   }
   void OnHalfClose() override { sink_->Finish(Code::kOk, ""); }
   void OnCancel() override {}
+  bool MayWait() const override { return true; }
 
  private:
   const ProtoMethod& types_;

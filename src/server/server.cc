@@ -146,6 +146,7 @@ class Server {
 
   void Stop() {
     for (auto& loop : loops_) loop->Stop();
+    tracer_.Flush();
   }
 
   const ServerOptions& options_;

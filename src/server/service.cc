@@ -78,7 +78,10 @@ Json Service::Statistics(const std::string& name, const std::string& version) co
     list.Add(std::move(one));
   };
   if (!name.empty()) {
-    const std::shared_ptr<ServedModel> found = repository_.Find(name, version);
+    if (!repository_.IsReady(name, ""))
+      Refuse(Code::kInvalidArgument, "requested model '", Printable(name), "' is not available");
+    if (!repository_.IsReady(name, version))
+      Refuse(Code::kInvalidArgument, "requested model version is not available for model '", Printable(name), "'");
     for (const auto& model : repository_.All())
       if (model->name() == name && (version.empty() || model->version_text() == version)) add(*model);
   } else {
@@ -189,7 +192,7 @@ void Service::RequireToken(const std::string* authorization) const {
 void Service::Infer(const std::shared_ptr<ServedModel>& model, InferRequest request, bool may_run_here,
                     const char* protocol, std::function<void(Job&)> done) {
   std::unique_ptr<Job> job = model->MakeJob(std::move(request));
-  const bool traced = tracer_.Wants(job->request.trace_parent);
+  const bool traced = tracer_.Wants(model->name(), job->request.trace_parent);
   ++in_flight_;
   job->done = [this, model, traced, protocol, done = std::move(done)](Job& finished) {
     if (traced) tracer_.Add(finished, model->name(), model->version_text(), protocol);

@@ -44,7 +44,8 @@ Json SharedRegion::Status() const {
 
 void SharedMemory::RequireAllowed() const {
   if (!allowed_)
-    Refuse(Code::kUnavailable, "client shared memory is disabled; start the server with --allow-client-shm=true");
+    Refuse(Code::kUnimplemented,
+           "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable.");
 }
 
 void SharedMemory::Register(const std::string& name, const std::string& key, uint64_t offset, uint64_t byte_size) {

@@ -45,9 +45,9 @@ class SharedMemory {
   void Unregister(const std::string& name);    // empty: all
   Json Status(const std::string& name) const;  // a list; empty name: all
   MemoryRange Find(const std::string& name, uint64_t offset, uint64_t byte_size) const;
+  void RequireAllowed() const;
 
  private:
-  void RequireAllowed() const;
   const bool allowed_;
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<SharedRegion>> regions_;

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "server/datatype.h"
 
 namespace ferry::server {
 namespace {
@@ -42,29 +43,72 @@ int64_t Number(const Json& value, const std::string& key, int64_t least) {
   return number;
 }
 
+unsigned LevelOf(const Json& value) {
+  const Json list = value.is_array() ? value : Json(Json::Array{value});
+  unsigned level = 0;
+  for (const Json& item : list.AsArray()) {
+    const std::string name = item.is_string() ? item.AsString() : "";
+    if (name != "OFF" && name != "TIMESTAMPS" && name != "TENSORS")
+      Refuse(Code::kInvalidArgument, "Unable to parse 'trace_level', got: ", Printable(name));
+    if (name == "OFF" && list.AsArray().size() > 1)
+      Refuse(Code::kInvalidArgument, "Expect only one trace level 'OFF' is specified");
+    if (name != "OFF") level |= name == "TIMESTAMPS" ? 1U : 2U;
+  }
+  return level;
+}
+
+std::string Described(const Value& value) {
+  if (!value.is_tensor()) return value.KindName();
+  return Cat(DatatypeName(value.tensor().dtype()), "[", Join(value.tensor().shape().ToVector(), ","), "]");
+}
+
 }  // namespace
 
-Tracer::Tracer(Settings settings) : settings_(std::move(settings)), on_(settings_.on) {
-  if (settings_.file.empty()) return;
-  file_ = std::fopen(settings_.file.c_str(), "ae");
-  if (!file_) Fail(ErrorCode::kIo, "the trace file '", settings_.file, "' cannot be opened");
+Tracer::Tracer(Settings settings) : start_(std::move(settings)) {
+  all_.level = (start_.timestamps ? unsigned{kTimestamps} : 0) | (start_.tensors ? unsigned{kTensors} : 0);
+  all_.rate = start_.rate;
+  all_.count = start_.count;
+  all_.log_frequency = start_.log_frequency;
+  on_ = *all_.level != 0;
+  Json attributes = Json::Array{};
+  bool has_name = false;
+  for (const auto& [key, value] : start_.resource) {
+    attributes.Add(Attribute(key, value));
+    has_name |= key == "service.name";
+  }
+  if (!has_name) attributes.Add(Attribute("service.name", "ferry-server"));
+  resource_ = Json().Set("attributes", std::move(attributes));
+  if (!start_.url.empty()) exporter_ = std::make_unique<OtlpExporter>(start_.url);
+  if (start_.file.empty()) return;
+  file_ = std::fopen(start_.file.c_str(), "ae");
+  if (!file_) Fail(ErrorCode::kIo, "the trace file '", start_.file, "' cannot be opened");
 }
 
 Tracer::~Tracer() {
   if (file_) std::fclose(file_);
 }
 
-bool Tracer::Wants(const std::string& trace_parent) {
+const Tracer::Scope* Tracer::Find(const std::string& model) const {
+  auto found = models_.find(model);
+  return found == models_.end() ? nullptr : &found->second;
+}
+
+bool Tracer::Wants(const std::string& model, const std::string& trace_parent) {
   if (!on_.load(std::memory_order_relaxed)) return false;
   std::lock_guard lock(mutex_);
-  if (!file_ || settings_.count == 0) return false;
+  const auto found = models_.find(model);
+  Scope* scope = found == models_.end() ? nullptr : &found->second;
+  if ((!file_ && !exporter_) || Of(scope, &Scope::level) == 0 || Of(scope, &Scope::count) == 0) return false;
   const bool asked = IsTraceParent(trace_parent) && trace_parent.back() == '1';
-  if (!asked && (settings_.rate == 0 || seen_++ % settings_.rate != 0)) return false;
-  if (settings_.count > 0) --settings_.count;
+  const uint64_t rate = Of(scope, &Scope::rate);
+  if (!asked && (rate == 0 || (scope ? scope->seen : all_.seen)++ % rate != 0)) return false;
+  int64_t& count = scope && scope->count ? *scope->count : *all_.count;
+  if (count > 0) --count;
   return true;
 }
 
-void Tracer::Add(const Job& job, const std::string& model, const std::string& version, const char* protocol) {
+Json Tracer::SpansOf(const Job& job, const std::string& model, const std::string& version, const char* protocol,
+                     bool with_tensors) const {
   const bool has_parent = IsTraceParent(job.request.trace_parent);
   const std::string trace = has_parent ? job.request.trace_parent.substr(3, 32) : Hex(Random()) + Hex(Random());
   const std::string root = Hex(Random());
@@ -85,70 +129,101 @@ void Tracer::Add(const Job& job, const std::string& model, const std::string& ve
     made.Set("attributes", std::move(attributes)).Set("status", Json().Set("code", job.error ? 2 : 1));
     spans.Add(std::move(made));
   };
+  Json about = Json(Json::Array{Attribute("model.name", model), Attribute("model.version", version),
+                                Attribute("request.id", job.request.id), Attribute("rpc.system", protocol)});
+  if (with_tensors) {
+    for (const auto& [name, value] : job.request.inputs) about.Add(Attribute("input." + name, Described(value)));
+    for (size_t i = 0; i < job.outputs.size(); ++i)
+      about.Add(Attribute("output." + job.output_names[i], Described(job.outputs[i])));
+  }
   span("inference", root, has_parent ? job.request.trace_parent.substr(36, 16) : "", job.received, steady,
-       Json(Json::Array{Attribute("model.name", model), Attribute("model.version", version),
-                        Attribute("request.id", job.request.id), Attribute("rpc.system", protocol)}));
+       std::move(about));
   if (job.started.time_since_epoch().count() != 0) {
     span("queue", Hex(Random()), root, job.queued, job.started, Json(Json::Array{}));
     span("compute", Hex(Random()), root, job.run_begun, job.run_ended,
          Json(Json::Array{Attribute("batch.rows", job.batch)}));
   }
-  const Json line = Json().Set(
-      "resourceSpans",
-      Json(Json::Array{
-          Json()
-              .Set("resource", Json().Set("attributes", Json(Json::Array{Attribute("service.name", "ferry-server")})))
-              .Set("scopeSpans",
-                   Json(Json::Array{
-                       Json().Set("scope", Json().Set("name", "ferry-server")).Set("spans", std::move(spans))}))}));
-  const std::string text = line.Dump(-1) + "\n";
-  std::lock_guard lock(mutex_);
+  return Json()
+      .Set("resource", resource_)
+      .Set("scopeSpans",
+           Json(Json::Array{Json().Set("scope", Json().Set("name", "ferry-server")).Set("spans", std::move(spans))}));
+}
+
+void Tracer::Add(const Job& job, const std::string& model, const std::string& version, const char* protocol) {
+  bool with_tensors;
+  {
+    std::lock_guard lock(mutex_);
+    with_tensors = (Of(Find(model), &Scope::level) & kTensors) != 0;
+  }
+  const Json spans = SpansOf(job, model, version, protocol, with_tensors);
+  if (exporter_) exporter_->Add(spans.Dump(-1));
   if (!file_) return;
+  const std::string text = Json().Set("resourceSpans", Json(Json::Array{spans})).Dump(-1) + "\n";
+  std::lock_guard lock(mutex_);
   std::fwrite(text.data(), 1, text.size(), file_);
   std::fflush(file_);
 }
 
-void Tracer::Change(const Json& changes) {
-  std::lock_guard lock(mutex_);
-  Settings next = settings_;
+void Tracer::Flush() {
+  if (exporter_) exporter_->Flush();
+}
+
+void Tracer::Apply(const Json& changes, Scope& scope) {
   for (const auto& [key, value] : changes.AsObject()) {
     if (key == "trace_file")
       Refuse(Code::kUnimplemented, "trace file location can not be updated through network protocol");
-    if (value.is_null() || (value.is_array() && value.AsArray().empty())) continue;  // back to what the server has
-    const Json& one = value.is_array() ? value.AsArray()[0] : value;
-    if (key == "trace_level") {
-      const Json list = value.is_array() ? value : Json(Json::Array{value});
-      next.on = false;
-      for (const Json& level : list.AsArray()) {
-        const std::string name = level.is_string() ? level.AsString() : "";
-        if (name != "OFF" && name != "TIMESTAMPS" && name != "TENSORS")
-          Refuse(Code::kInvalidArgument, "Unable to parse 'trace_level', got: ", Printable(name));
-        if (name == "OFF" && list.AsArray().size() > 1)
-          Refuse(Code::kInvalidArgument, "Expect only one trace level 'OFF' is specified");
-        next.on |= name != "OFF";
-      }
-    } else if (key == "trace_rate") {
-      next.rate = static_cast<uint64_t>(Number(one, key, 0));
-    } else if (key == "trace_count") {
-      next.count = Number(one, key, -1);
-    } else if (key == "log_frequency") {
-      next.log_frequency = static_cast<uint64_t>(Number(one, key, 0));
-    } else if (key != "trace_mode") {
+    const bool is_cleared = value.is_null() || (value.is_array() && value.AsArray().empty());
+    const Json& one = !is_cleared && value.is_array() ? value.AsArray()[0] : value;
+    if (key == "trace_level")
+      is_cleared ? scope.level.reset() : void(scope.level = LevelOf(value));
+    else if (key == "trace_rate")
+      is_cleared ? scope.rate.reset() : void(scope.rate = static_cast<uint64_t>(Number(one, key, 0)));
+    else if (key == "trace_count")
+      is_cleared ? scope.count.reset() : void(scope.count = Number(one, key, -1));
+    else if (key == "log_frequency")
+      is_cleared ? scope.log_frequency.reset() : void(scope.log_frequency = static_cast<uint64_t>(Number(one, key, 0)));
+    else if (key != "trace_mode")
       Refuse(Code::kInvalidArgument, "unknown trace setting '", Printable(key), "'");
-    }
   }
-  settings_ = next;
-  on_ = settings_.on;
 }
 
-Json Tracer::ToJson() const {
+void Tracer::Change(const std::string& model, const Json& changes) {
   std::lock_guard lock(mutex_);
+  const Scope* before = model.empty() ? &all_ : Find(model);
+  Scope next = before ? *before : Scope();
+  Apply(changes, next);
+  if (model.empty()) {
+    // What is taken back is as the server started with it.
+    if (!next.level)
+      next.level = (start_.timestamps ? unsigned{kTimestamps} : 0) | (start_.tensors ? unsigned{kTensors} : 0);
+    if (!next.rate) next.rate = start_.rate;
+    if (!next.count) next.count = start_.count;
+    if (!next.log_frequency) next.log_frequency = start_.log_frequency;
+    all_ = next;
+  } else if (!next.level && !next.rate && !next.count && !next.log_frequency) {
+    models_.erase(model);
+  } else {
+    models_[model] = next;
+  }
+  bool any = *all_.level != 0;
+  for (const auto& [name, scope] : models_) any |= scope.level.value_or(0) != 0;
+  on_ = any;
+}
+
+Json Tracer::ToJson(const std::string& model) const {
+  std::lock_guard lock(mutex_);
+  const Scope* scope = Find(model);
+  const unsigned level = Of(scope, &Scope::level);
+  Json levels = Json::Array{};
+  if (level == 0) levels.Add("OFF");
+  if (level & kTimestamps) levels.Add("TIMESTAMPS");
+  if (level & kTensors) levels.Add("TENSORS");
   return Json()
-      .Set("trace_level", Json(Json::Array{settings_.on ? "TIMESTAMPS" : "OFF"}))
-      .Set("trace_rate", Cat(settings_.rate))
-      .Set("trace_count", Cat(settings_.count))
-      .Set("log_frequency", Cat(settings_.log_frequency))
-      .Set("trace_file", settings_.file)
+      .Set("trace_level", std::move(levels))
+      .Set("trace_rate", Cat(Of(scope, &Scope::rate)))
+      .Set("trace_count", Cat(Of(scope, &Scope::count)))
+      .Set("log_frequency", Cat(Of(scope, &Scope::log_frequency)))
+      .Set("trace_file", start_.file)
       .Set("trace_mode", "opentelemetry");
 }
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from multiprocessing import shared_memory
 
@@ -191,6 +192,62 @@ class Calls(unittest.TestCase):
             self.assertEqual(call("ModelConfig", pb.ModelConfigRequest(name="sent"), on=there).config.max_batch_size, 2)
             call("RepositoryModelUnload", pb.RepositoryModelUnloadRequest(model_name="sent"), on=there)
             self.assertFalse(call("ModelReady", pb.ModelReadyRequest(name="sent"), on=there).ready)
+
+    def test_health_watch(self):
+        def watch(name, on=None):
+            return (on or channel).unary_stream("/grpc.health.v1.Health/Watch", lambda m: m.SerializeToString(),
+                                                health_pb2.HealthCheckResponse.FromString)(health_pb2.HealthCheckRequest(service=name), timeout=30)
+        unknown = watch("nothing")
+        self.assertEqual(next(unknown).status, health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
+        unknown.cancel()
+        with Server(BINARY, "--drain-delay=1") as other, grpc.insecure_channel(f"127.0.0.1:{other.grpc_port}") as there:
+            watched = watch("", there)
+            self.assertEqual(next(watched).status, health_pb2.HealthCheckResponse.SERVING)
+            other.process.terminate()
+            self.assertEqual(next(watched).status, health_pb2.HealthCheckResponse.NOT_SERVING)
+            with self.assertRaises(grpc.RpcError):
+                next(watched)
+
+    def test_trace_settings(self):
+        def settings(model="", **changes):
+            request = pb.TraceSettingRequest(model_name=model)
+            for key, values in changes.items():
+                request.settings[key].value.extend(values)
+            return {key: list(value.value) for key, value in call("TraceSetting", request).settings.items()}
+        before = settings()
+        self.assertEqual((before["trace_level"], before["trace_rate"], before["trace_count"]), (["OFF"], ["1000"], ["-1"]))
+        self.assertEqual(settings("add_sub", trace_rate=["7"], trace_level=["TIMESTAMPS", "TENSORS"])["trace_level"], ["TIMESTAMPS", "TENSORS"])
+        self.assertEqual(settings(trace_count=["5"])["trace_rate"], ["1000"])
+        self.assertEqual((settings("add_sub")["trace_rate"], settings("add_sub")["trace_count"]), (["7"], ["5"]))
+        settings("add_sub", trace_rate=[], trace_level=[])
+        settings(trace_count=[])
+        self.assertEqual(settings("add_sub"), before)
+        self.refused(grpc.StatusCode.INVALID_ARGUMENT, "trace_rate", "TraceSetting",
+                     pb.TraceSettingRequest(settings={"trace_rate": pb.TraceSettingRequest.SettingValue(value=["often"])}))
+        self.refused(grpc.StatusCode.INVALID_ARGUMENT, "unknown model", "TraceSetting", pb.TraceSettingRequest(model_name="none"))
+
+    def test_keepalive(self):
+        options = [("grpc.keepalive_time_ms", 100), ("grpc.keepalive_permit_without_calls", 1), ("grpc.http2.max_pings_without_data", 0),
+                   ("grpc.http2.min_time_between_pings_ms", 100)]
+        with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}", options) as pinging:
+            for _ in range(2):
+                self.assertTrue(call("ServerLive", pb.ServerLiveRequest(), on=pinging).live)
+                time.sleep(0.5)
+
+    def test_refused_regions(self):
+        cuda = pb.CudaSharedMemoryRegisterRequest(name="c", raw_handle=b"x" * 64, byte_size=64)
+        self.refused(grpc.StatusCode.INVALID_ARGUMENT, "GPUs not supported", "CudaSharedMemoryRegister", cuda)
+        self.refused(grpc.StatusCode.NOT_FOUND, "Unable to find", "SystemSharedMemoryStatus", pb.SystemSharedMemoryStatusRequest(name="none"))
+        with Server(BINARY, "--allow-client-shm=false") as other, grpc.insecure_channel(f"127.0.0.1:{other.grpc_port}") as there:
+            for method in ("SystemSharedMemoryRegister", "SystemSharedMemoryUnregister", "CudaSharedMemoryRegister"):
+                self.refused(grpc.StatusCode.UNIMPLEMENTED, "Client shared memory is disabled", method,
+                             getattr(pb, method + "Request")(name="g"), on=there)
+
+    def test_statistics_of_unknown(self):
+        self.refused(grpc.StatusCode.INVALID_ARGUMENT, "requested model 'none' is not available", "ModelStatistics",
+                     pb.ModelStatisticsRequest(name="none"))
+        self.refused(grpc.StatusCode.INVALID_ARGUMENT, "requested model version is not available for model 'add_sub'", "ModelStatistics",
+                     pb.ModelStatisticsRequest(name="add_sub", version="9"))
 
     def test_reflection(self):
         from google.protobuf import descriptor_pb2, descriptor_pool

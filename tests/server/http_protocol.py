@@ -68,6 +68,7 @@ class Metadata(unittest.TestCase):
         self.assertGreaterEqual(stats["inference_count"], 2)
         self.assertGreater(stats["inference_stats"]["success"]["ns"], 0)
         self.assertGreater(len(server.get("/v2/models/stats")[1]["model_stats"]), 10)
+        self.assertEqual(server.get("/v2/models/none/stats"), (400, {"error": "requested model 'none' is not available"}))
         for port in (server.metrics_port, server.http_port):
             text = server.request("GET", "/metrics", port=port)[2].decode()
             self.assertIn('nv_inference_request_success{model="identity_int8",version="1"}', text)
@@ -77,6 +78,13 @@ class Metadata(unittest.TestCase):
         self.assertEqual(server.post("/v2/logging", {"log_verbose_level": 1})[1]["log_verbose_level"], 1)
         self.assertEqual(server.post("/v2/logging", {"log_verbose_level": 0})[0], 200)
         self.assertEqual(server.post("/v2/logging", {"log_info": 7})[0], 400)
+        self.assertEqual(server.post("/v2/logging", {"log_info": None})[1]["log_info"], True)
+        self.assertEqual(server.post("/v2/logging", {"log_file": "x"})[0], 501)
+        self.assertEqual(server.post("/v2/models/add_sub/trace/setting", {"trace_rate": "9"})[1]["trace_rate"], "9")
+        self.assertEqual(server.get("/v2/trace/setting")[1]["trace_rate"], "1000")
+        self.assertEqual(server.post("/v2/models/add_sub/trace/setting", {"trace_rate": None})[1]["trace_rate"], "1000")
+        self.assertEqual(server.get("/v2/models/none/trace/setting")[0], 400)
+        self.assertEqual(server.post("/v2/trace/setting", {"trace_file": "x"})[0], 501)
 
 
 class Inference(unittest.TestCase):
@@ -179,6 +187,9 @@ class Inference(unittest.TestCase):
         self.assertEqual(error(body)[0], 400)
         body["inputs"][0]["data"] = [1, 2, "3"]
         self.assertEqual(error(body)[0], 400)
+        self.assertEqual(infer("add_sub", add(parameters={"mine": 1.5, "yours": "x", "priority": 1, "sequence_id": "s"}))[0], 200)
+        self.assertIn("has invalid type", error(add(parameters={"mine": [1]}))[1])
+        self.assertIn("reserved", error(add(parameters={"triton_mine": 1}))[1])
 
     def test_limits(self):
         with socket.create_connection(("127.0.0.1", server.http_port)) as raw:
@@ -237,6 +248,8 @@ class Control(unittest.TestCase):
         self.assertEqual(server.post("/v2/repository/models/add_sub/unload")[0], 503)
         names = {(m["name"], m["state"]) for m in server.post("/v2/repository/index")[1]}
         self.assertIn(("add_sub", "READY"), names)
+        self.assertEqual(server.post("/v2/repository/local/index")[0], 200)
+        self.assertEqual(server.post("/v2/repository/local/models/add_sub/load")[0], 501)
 
     def test_explicit(self):
         with Server(BINARY, "--model-control-mode=explicit", "--load-model=add_sub") as other:

@@ -73,7 +73,7 @@ class Rounds {
     for (int round = 0; round < kMostRounds; ++round) {
       const size_t before = CountNodes(graph_);
       Do("constants folded", [&] { return FoldEverywhere(graph_); });
-      Do("computed from shapes that are known", [&] { return FoldKnown(graph_, Facts()); });
+      Do("computed from shapes that are known", [&] { return FoldKnown(graph_, Facts(), true); });
       Do("branches that are always or never taken", [&] { return InlineBranches(graph_, Facts()); });
       Do("transposes that undo each other", [&] { return CancelTransposes(graph_, Facts()); });
       Do("nodes that pass their input on", [&] { return RemoveNoOps(graph_, Facts()); });
@@ -94,7 +94,7 @@ class Rounds {
 
  private:
   static bool FoldEverywhere(Graph& graph) {
-    bool changed = FoldConstants(graph);
+    bool changed = FoldConstants(graph, true);
     changed |= ShareCommonSubexpressions(graph);
     for (Node& node : graph.nodes)
       for (Attribute& attribute : node.attributes)

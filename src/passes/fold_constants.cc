@@ -19,7 +19,7 @@ constexpr size_t kMostWork = 8;
 
 class Folding {
  public:
-  explicit Folding(Graph& graph) : editor_(graph) {}
+  Folding(Graph& graph, bool keep_codes) : editor_(graph), keep_codes_(keep_codes) {}
 
   bool Run() {
     for (size_t i = 0, count = editor_.size(); i < count; ++i) Fold(i);
@@ -104,7 +104,17 @@ class Folding {
 
   // Quantised weights stay small where operators read them that know how.
   bool StaysUnfolded(const Node& node) const {
+    if (keep_codes_ && WidensWeight(node)) return true;
     return IsStandard(node, "DequantizeLinear") && !IsReadDecoded(node.outputs[0]);
+  }
+
+  // Halves or codes that a file keeps narrow.
+  bool WidensWeight(const Node& node) const {
+    constexpr int64_t kFewElements = 64;
+    if (IsStandard(node, "DequantizeLinear")) return true;
+    const Tensor* weight = IsStandard(node, "Cast") ? editor_.Constant(node.inputs[0]) : nullptr;
+    return weight && (weight->dtype() == DType::kFloat16 || weight->dtype() == DType::kBFloat16) &&
+           node.Int("to", 0) == static_cast<int64_t>(DType::kFloat) && weight->size() >= kFewElements;
   }
 
   // Weights of recurrent layers, and of convolutions of floats, would be decoded by every run.
@@ -141,11 +151,12 @@ class Folding {
   }
 
   GraphEditor editor_;
+  const bool keep_codes_;
   mutable FactsByName facts_;
 };
 
 }  // namespace
 
-bool FoldConstants(Graph& graph) { return Folding(graph).Run(); }
+bool FoldConstants(Graph& graph, bool keep_codes) { return Folding(graph, keep_codes).Run(); }
 
 }  // namespace ferry

@@ -5,6 +5,7 @@
 
 namespace ferry {
 
-bool FoldConstants(Graph& graph);
+// With `keep_codes` weights in fewer bits stay so, whoever reads them: for files rather than runs.
+bool FoldConstants(Graph& graph, bool keep_codes = false);
 
 }  // namespace ferry

@@ -5,6 +5,6 @@
 
 namespace ferry {
 
-bool FoldKnown(Graph& graph, const GraphFacts& facts);
+bool FoldKnown(Graph& graph, const GraphFacts& facts, bool keep_codes = false);
 
 }  // namespace ferry

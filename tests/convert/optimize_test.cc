@@ -60,6 +60,19 @@ TEST(Optimize, KeepsWhatOnlyLooksLikeNothing) {
   EXPECT_EQ(OpsOf(OptimizeModel(model).model), (Ops{"Slice", "Pad", "Mul", "Cast"}));
 }
 
+TEST(Optimize, WeightsInFewerBitsStaySo) {
+  const Model model = MakeModel(
+      {MakeInfo("x", DType::kFloat, {Dim::Named("n"), 4, 6})},
+      {MakeNode("DequantizeLinear", {"codes", "scale"}, {"w"}), MakeNode("Reshape", {"w", "shape"}, {"v"}),
+       MakeNode("Conv", {"x", "v"}, {"c"}), MakeNode("Cast", {"half"}, {"wide"}, {Attribute("to", int64_t{1})}),
+       MakeNode("MatMul", {"c", "wide"}, {"y"})},
+      {MakeInfo("y", DType::kFloat, {Dim::Named("n"), 2, 32})},
+      {MakeStored("codes", Tensor::Zeros(DType::kInt8, {2, 4})), MakeStored("scale", Tensor::Scalar(0.5f)),
+       Ints("shape", {2, 4, 1}), MakeStored("half", Tensor::Zeros(DType::kFloat16, {6, 32}))},
+      17);
+  EXPECT_EQ(OpsOf(OptimizeModel(model).model), (Ops{"DequantizeLinear", "Reshape", "Conv", "Cast", "MatMul"}));
+}
+
 TEST(Optimize, FixedSizesTurnShapeArithmeticIntoConstants) {
   const Model model =
       MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("batch"), 2, 6})},

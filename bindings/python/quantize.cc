@@ -49,6 +49,10 @@ QuantizeOptions OptionsFrom(const py::dict& said) {
   Take(said, "symmetric", options.conventions.symmetric_activations);
   Take(said, "signed_activations", options.conventions.signed_activations);
   Take(said, "per_channel", options.conventions.per_channel);
+  Take(said, "unsigned_weights", options.conventions.unsigned_weights);
+  Take(said, "seven_bits", options.conventions.seven_bits);
+  Take(said, "whole_bias", options.conventions.whole_bias);
+  Take(said, "nodes", options.nodes);
   Take(said, "keep", options.keep);
   Take(said, "operators", options.operators);
   Take(said, "half_inputs", options.half_inputs);

@@ -94,6 +94,29 @@ class Quantize(Case):
         self.assertIn("MatMulInteger", self.operators())
         self.assertGreater(self.snr(self.out), 25)
 
+    def test_everyday_arguments(self):
+        def codes(**options):
+            Q.quantize_static(self.model, self.out, Reader(), **options)
+            model = onnx.load(self.out)
+            return {t.name: numpy_helper.to_array(t) for t in model.graph.initializer if t.data_type != TensorProto.FLOAT}
+        for name, array in codes(reduce_range=True).items():
+            if array.dtype == np.int8 and array.ndim > 1:
+                self.assertLessEqual(int(np.abs(array.astype(int)).max()), 64, name)
+        kinds = {array.dtype for array in codes(weight_type=Q.QuantType.QUInt8).values() if array.ndim > 1}
+        self.assertEqual(kinds, {np.dtype(np.uint8)})
+        self.assertGreater(self.snr(self.out), 20)
+        codes(nodes_to_quantize=["conv"])
+        self.assertEqual(self.operators().count("QuantizeLinear"), 1)
+        self.assertNotIn(np.dtype(np.int32), {a.dtype for a in codes(extra_options={"QuantizeBias": False}).values()})
+        Q.quantize_dynamic(self.model, self.out, weight_type=Q.QuantType.QUInt8, reduce_range=True)
+        self.assertGreater(self.snr(self.out), 20)
+        Q.quantize(self.model, self.out, Q.StaticQuantConfig(Reader(), per_channel=True))
+        self.assertIn("QuantizeLinear", self.operators())
+        Q.quantize(self.model, self.out, Q.DynamicQuantConfig())
+        self.assertIn("MatMulInteger", self.operators())
+        with self.assertRaisesRegex(ferry.InvalidArgument, "StaticQuantConfig"):
+            Q.quantize(self.model, self.out, None)
+
     def test_pre_process(self):
         Q.quant_pre_process(self.model, self.out)
         self.assertGreater(self.snr(self.out), 100)

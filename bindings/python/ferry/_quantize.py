@@ -81,15 +81,19 @@ def quantize(model: Model, path: str | os.PathLike[str] | None = None, *, data: 
              ranges: str = "best", percentile: float = 99.999, bits: int | None = None, block: int = 32,
              method: str = "best", per_channel: bool = True, symmetric: bool | None = None,
              signed_activations: bool | None = None, standard_blocks: bool = False, qoperator: bool = False,
-             keep: Sequence[str] = (), operators: Sequence[str] = (), half_inputs: bool = False, methods: bool = True,
-             external: bool = False, threads: int = 0) -> QuantizedModel:
+             keep: Sequence[str] = (), operators: Sequence[str] = (), nodes: Sequence[str] = (),
+             unsigned_weights: bool = False, seven_bits: bool = False, whole_bias: bool | None = None,
+             half_inputs: bool = False, methods: bool = True, external: bool = False,
+             threads: int = 0) -> QuantizedModel:
     """Writes a model in fewer bits to `path` (without one the result has the bytes) and measures what that costs.
 
     `form` is int8 (static or dynamic, layer by layer, as the data prefers), static, dynamic, weights (4 or 8 `bits` in
     blocks), float16 or bfloat16; `target` is cpu, onnxruntime, tensorrt or tflite. `data` gives samples: paths of .npz
     files, a dictionary of arrays, or an iterable of dictionaries. With a `budget` ("top1=0.5%", "cosine=0.999" …) the
     fewest layers that it takes stay in higher precision; the result is true when it holds on `test`, or on every fourth
-    sample of the data. docs/quantize.md says more.
+    sample of the data. `keep` names nodes that stay as they are, `nodes` and `operators` the only ones that do not;
+    weights are uint8 around 128 with `unsigned_weights` and keep to seven bits with `seven_bits`, biases are int32 with
+    `whole_bias`. docs/quantize.md says more.
 
     >>> rng = np.random.default_rng(0)
     >>> made = quantize(example_model(), data={"x": rng.normal(size=(512, 10)).astype(np.float32)})
@@ -99,12 +103,15 @@ def quantize(model: Model, path: str | os.PathLike[str] | None = None, *, data: 
     options: dict[str, Any] = {
         "form": form, "target": target, "ranges": ranges, "percentile": float(percentile), "block": int(block),
         "method": method, "per_channel": bool(per_channel), "standard_blocks": bool(standard_blocks),
-        "qoperator": bool(qoperator), "keep": list(keep), "operators": list(operators),
+        "qoperator": bool(qoperator), "keep": list(keep), "operators": list(operators), "nodes": list(nodes),
+        "unsigned_weights": bool(unsigned_weights), "seven_bits": bool(seven_bits),
         "half_inputs": bool(half_inputs), "methods": bool(methods), "threads": int(threads)}
     if bits is not None:
         options["bits"] = int(bits)
     if budget is not None:
         options["budget"] = budget
+    if whole_bias is not None:
+        options["whole_bias"] = bool(whole_bias)
     if symmetric is not None:
         options["symmetric"] = bool(symmetric)
     if signed_activations is not None:

@@ -154,9 +154,11 @@ class Regions {
   CodedValues Values() const {
     std::set<std::string> names;
     for (const auto& [node, input] : inputs_) names.insert(input);
-    for (size_t node : carriers_)
+    for (size_t node : carriers_) {
+      const std::string fresh = FreshAddend(node);
       for (const std::string& input : graph_.nodes[node].inputs)
-        if (!input.empty() && !editor_.Constant(input)) names.insert(input);
+        if (!input.empty() && input != fresh && !editor_.Constant(input)) names.insert(input);
+    }
     CodedValues values;
     values.names.assign(names.begin(), names.end());
     for (const std::string& name : names) values.everywhere[name] = IsMadeOfCodes(name);
@@ -175,6 +177,16 @@ class Regions {
     }
     if (IsStandard(node, "ReduceMean")) return node.inputs.size() == 2 && editor_.Constant(node.inputs[1]) != nullptr;
     return IsStandard(node, {"MaxPool", "GlobalAveragePool"});
+  }
+
+  // The addend that a layer makes for this sum alone, which readers like to add before anything is rounded.
+  std::string FreshAddend(size_t node) const {
+    if (conventions_.whole_sums || !IsStandard(graph_.nodes[node], "Add")) return {};
+    for (const std::string& input : graph_.nodes[node].inputs) {
+      const int producer = editor_.Producer(input);
+      if (producer >= 0 && coded_.count(static_cast<size_t>(producer)) && editor_.Uses(input) == 1) return input;
+    }
+    return {};
   }
 
   static bool PassesOn(const Node& node) {
@@ -255,7 +267,7 @@ Conventions Conventions::For(Reader reader) {
     case Reader::kOnnxRuntime: how.whole_bias = true; break;
     case Reader::kTensorRt:
       how.signed_activations = how.symmetric_activations = true;
-      how.dynamic = how.weights_only = how.concats = false;
+      how.dynamic = how.weights_only = how.concats = how.whole_sums = false;
       break;
     case Reader::kTfLite:
       how.signed_activations = how.whole_bias = true;

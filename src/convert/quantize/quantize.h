@@ -48,6 +48,7 @@ struct QuantizeOptions {
   bool qoperator = false;              // QLinearConv and QLinearMatMul instead of QuantizeLinear and DequantizeLinear
   std::vector<std::string> keep;       // nodes, by name or output, that stay as they are
   std::vector<std::string> operators;  // only these; empty: all that can be
+  std::vector<std::string> nodes;      // only these, by name or output; empty: all that can be
   std::optional<QuantizeBudget> budget;
   bool half_inputs = false;  // kFloat16: inputs and outputs of the model too
   bool methods = true;       // correct biases, equalise and smooth where the data shows a gain

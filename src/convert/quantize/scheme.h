@@ -30,10 +30,12 @@ struct Conventions {
   bool symmetric_activations = false;  // zero points are 0
   bool unsigned_weights = false;       // uint8 around 128
   bool per_channel = true;
+  bool seven_bits = false;   // of weights: sums of pairs of products fit 16 bits, as old CPUs add them
   bool whole_bias = false;   // int32 behind DequantizeLinear
   bool dynamic = true;       // reads DynamicQuantizeLinear and MatMulInteger
   bool weights_only = true;  // reads int8 weights of layers that compute in float
   bool concats = true;       // codes the inputs of a Concat each with a scale of its own
+  bool whole_sums = true;    // codes both addends of a sum, not only the one that no layer has just made
 };
 
 enum class LayerKind : uint8_t { kConv, kConvTranspose, kProduct, kRecurrent, kLookup };

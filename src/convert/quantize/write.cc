@@ -249,14 +249,18 @@ class Writer {
     if (coded.empty()) {
       Layer by_columns = layer;
       by_columns.axis = 1;
-      coded = {
-          Constant(layer.weights[0] + "_q", ToCodes(by_columns, matrix, {matrix.depth, matrix.rows}, DType::kInt8)),
-          Constant(layer.weights[0] + "_s", Tensor::FromVector(matrix.scales))};
+      const bool is_unsigned = scheme_.conventions.unsigned_weights;
+      coded = {Constant(layer.weights[0] + "_q", ToCodes(by_columns, matrix, {matrix.depth, matrix.rows},
+                                                         is_unsigned ? DType::kUInt8 : DType::kInt8)),
+               Constant(layer.weights[0] + "_s", Tensor::FromVector(matrix.scales))};
+      if (is_unsigned)
+        coded.push_back(Constant(layer.weights[0] + "_z", Tensor::Scalar(static_cast<uint8_t>(matrix.middle()))));
     }
     const std::string& y = node.outputs[0];
     const std::string sums = names_.Make(y + "_i"), wide = names_.Make(y + "_c"), factor = names_.Make(y + "_x");
     Node product = MakeNode("MatMulInteger", {parts[0], coded[0], parts[2]}, sums);
     product.name = node.name;
+    if (coded.size() > 2) product.inputs.push_back(coded[2]);
     Put(std::move(product));
     Node cast = MakeNode("Cast", {sums}, wide);
     cast.Set("to", int64_t{1});

@@ -142,6 +142,52 @@ TEST_F(Quantize, TensorRtGetsZeroPointsOfZeroAndFloatBiases) {
   EXPECT_GT(made.report.proof.snr, 25);
 }
 
+// What a convolution has just made is added before anything is rounded; the other addend comes as codes.
+TEST_F(Quantize, TensorRtAddsToCodesOfTheSkipBranchOnly) {
+  const std::string data = Data({{"x", Noise({32, 3, 8, 8}, 9)}});
+  const QuantizedModel made = QuantizeModel(ConvNet(), With(data, QuantizeForm::kInt8, Reader::kTensorRt));
+  for (const Node& node : made.model.graph.nodes) {
+    if (node.op_type != "Add") continue;
+    EXPECT_THAT(node.inputs, Contains("c2"));
+    EXPECT_THAT(node.inputs, Contains(HasSubstr("r1_f")));
+  }
+  const QuantizedModel here = QuantizeModel(ConvNet(), With(data));
+  for (const Node& node : here.model.graph.nodes)
+    if (node.op_type == "Add") EXPECT_THAT(node.inputs, Contains(HasSubstr("c2_f")));
+}
+
+// Columns that go together let later weights make up for the rounding of earlier ones.
+TEST_F(Quantize, ConvolutionsAreRoundedBySecondOrderWhereItHelps) {
+  Tensor weight = Noise({16, 16, 3}, 3, 0.02f);
+  for (int64_t i = 0; i < 16; ++i) weight.MutableData<float>()[i * 48 + i * 3 + 1] = 4;  // far above all others
+  const Model model =
+      MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("n"), 16, 12})},
+                {MakeNode("Conv", {"x", "w"}, {"y"}, {Attribute("pads", std::vector<int64_t>{1, 1})})},
+                {MakeInfo("y", DType::kFloat, {Dim::Named("n"), 16, 12})}, {MakeStored("w", weight)}, 17);
+  const Tensor rows = Correlated(64 * 12, 16);
+  Tensor x(DType::kFloat, {64, 16, 12});
+  for (int64_t i = 0; i < x.size(); ++i)
+    x.MutableData<float>()[i] = rows.Data<float>()[(i / 192 * 12 + i % 12) * 16 + i / 12 % 16];
+  QuantizeOptions options = With(Data({{"x", x}}), QuantizeForm::kWeights);
+  options.bits = 8, options.block = 0;
+  options.weights = WeightMethod::kSearch;
+  const double nearest = QuantizeModel(model, options).report.proof.snr;
+  options.weights = WeightMethod::kGptq;
+  EXPECT_GT(QuantizeModel(model, options).report.proof.snr, nearest + 1);
+}
+
+TEST_F(Quantize, WeightsKeepToSevenBitsOnRequest) {
+  QuantizeOptions options = With(Data({{"x", Noise({32, 3, 8, 8}, 9)}}), QuantizeForm::kStatic);
+  options.conventions.seven_bits = true;
+  const QuantizedModel made = QuantizeModel(ConvNet(), options);
+  ExpectValid(made.model);
+  for (const StoredTensor& tensor : made.model.graph.initializers)
+    if (tensor.dtype == DType::kInt8)
+      for (int8_t code : tensor.Get().Span<int8_t>()) EXPECT_TRUE(code >= -64 && code <= 63) << tensor.name;
+  options.nodes = {"c1"};
+  EXPECT_EQ(Count(QuantizeModel(ConvNet(), options).model, "QuantizeLinear"), 1);
+}
+
 TEST_F(Quantize, OnnxRuntimeGetsWholeBiases) {
   const std::string data = Data({{"x", Noise({32, 3, 8, 8}, 9)}});
   const QuantizedModel made = QuantizeModel(ConvNet(), With(data, QuantizeForm::kStatic, Reader::kOnnxRuntime));

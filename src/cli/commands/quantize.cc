@@ -67,7 +67,7 @@ constexpr Option kOptions[] = {
     {.name = "keep", .value = "NODE", .help = "leave this node as it is", .repeated = true},
     {.name = "only", .value = "OPERATOR", .help = "quantise nodes of this operator only", .repeated = true},
     {.name = "half-io", .help = "with --form float16: inputs and outputs of the model too"},
-    {.name = "plain", .help = "without bias correction, SmoothQuant and equalisation"},
+    {.name = "plain", .help = "without bias correction, SmoothQuant, equalisation and rounding by second order"},
     {.name = "report", .value = "FILE.html", .help = "write the report as a page", .completes = Completes::kFile},
     kThreadsOption,
 };

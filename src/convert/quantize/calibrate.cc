@@ -12,6 +12,7 @@ namespace {
 
 // The engine keeps images with channels last under this name (passes/channels_last.cc).
 constexpr std::string_view kLast = "_last";
+constexpr int64_t kFewestPatches = 1024;
 
 class Pass {
  public:
@@ -21,6 +22,7 @@ class Pass {
   bool Run(const Session& session, const std::vector<size_t>& chosen, const std::vector<std::string>& asked) {
     RunOptions options;
     options.watch = [this](const std::string& name, const Value& value) { Look(name, value); };
+    runs_ = static_cast<int64_t>(chosen.size());
     for (size_t i = 0; i < chosen.size(); ++i) {
       if (request_.progress)
         request_.progress("calibrating", static_cast<int64_t>(i), static_cast<int64_t>(chosen.size()));
@@ -66,17 +68,82 @@ class Pass {
     int64_t axis = wanted->second;
     if (axis == -1 || (is_last && axis > 0)) axis = rank - 1;
     made_.seen[wanted->first].Add(value.tensor(), axis);
-    if (request_.products.count(wanted->first) && rank > 0) AddProducts(wanted->first, value.tensor());
+    if (request_.products.count(wanted->first) && rank > 0) {
+      const int64_t depth = value.tensor().shape().back();
+      AddProducts(wanted->first, value.tensor().Data<float>(), value.tensor().size() / std::max<int64_t>(1, depth),
+                  depth);
+    }
+    auto patches = request_.patches.find(wanted->first);
+    if (patches == request_.patches.end()) return;
+    for (const Patches& one : patches->second) AddPatches(one, value.tensor(), is_last);
   }
 
-  void AddProducts(const std::string& name, const Tensor& tensor) {
-    const int64_t depth = tensor.shape().back(), rows = tensor.size() / std::max<int64_t>(1, depth);
+  // Some places of the output, always the same ones for the same shapes.
+  void AddPatches(const Patches& patches, const Tensor& tensor, bool is_last) {
+    const size_t axes = patches.kernel.size();
+    if (tensor.rank() != axes + 2 || tensor.size() == 0) return;
+    Window window;
+    int64_t places = tensor.dim(0);
+    for (size_t i = 0; i < axes; ++i) {
+      window.size[i] = tensor.dim((is_last ? 1 : 2) + i);
+      const int64_t reach = (patches.kernel[i] - 1) * patches.dilations[i] + 1;
+      window.count[i] = (window.size[i] + patches.pads[i] + patches.pads[axes + i] - reach) / patches.strides[i] + 1;
+      if (window.count[i] <= 0) return;
+      places *= window.count[i];
+    }
+    window.channels = tensor.dim(is_last ? axes + 1 : 1);
+    const int64_t inner = window.size[0] * window.size[1];
+    window.channel_step = is_last ? 1 : inner, window.place_step = is_last ? window.channels : 1;
+    window.sample_step = window.channels * inner;
+    if (window.channels * Taps(patches) != patches.depth) return;
+    const int64_t wanted = (std::max<int64_t>(kFewestPatches, 3 * patches.depth) + runs_ - 1) / runs_;
+    const int64_t rows = std::min(wanted, places);
+    std::vector<float> matrix(static_cast<size_t>(rows * patches.depth));
+    for (int64_t row = 0; row < rows; ++row)
+      CopyPatch(patches, window, tensor.Data<float>(), (row * places + places / 2) / rows,
+                matrix.data() + row * patches.depth);
+    AddProducts(patches.key, matrix.data(), rows, patches.depth);
+  }
+
+  struct Window {
+    int64_t size[2] = {1, 1}, count[2] = {1, 1};  // of the input, of the output
+    int64_t channels = 0, channel_step = 0, place_step = 0, sample_step = 0;
+  };
+
+  static int64_t Taps(const Patches& patches) {
+    int64_t taps = 1;
+    for (int64_t size : patches.kernel) taps *= size;
+    return taps;
+  }
+
+  static void CopyPatch(const Patches& patches, const Window& window, const float* from, int64_t place, float* to) {
+    const bool is_plane = patches.kernel.size() == 2;
+    // One axis is taken as the second of two.
+    const int64_t high = is_plane ? patches.kernel[0] : 1, wide = patches.kernel.back();
+    const int64_t per_sample = window.count[0] * window.count[1],
+                  columns = is_plane ? window.count[1] : window.count[0];
+    const int64_t row = place % per_sample / columns, column = place % columns;
+    from += place / per_sample * window.sample_step;
+    const int64_t width = is_plane ? window.size[1] : window.size[0], height = is_plane ? window.size[0] : 1;
+    const int64_t axes = static_cast<int64_t>(patches.kernel.size());
+    const int64_t top = is_plane ? row * patches.strides[0] - patches.pads[0] : 0;
+    const int64_t left = column * patches.strides.back() - patches.pads[static_cast<size_t>(axes - 1)];
+    for (int64_t c = 0; c < window.channels; ++c)
+      for (int64_t i = 0; i < high; ++i)
+        for (int64_t k = 0; k < wide; ++k) {
+          const int64_t y = top + i * (is_plane ? patches.dilations[0] : 1), x = left + k * patches.dilations.back();
+          const bool inside = y >= 0 && y < height && x >= 0 && x < width;
+          *to++ = inside ? from[c * window.channel_step + (y * width + x) * window.place_step] : 0.0f;
+        }
+  }
+
+  void AddProducts(const std::string& name, const float* values, int64_t rows, int64_t depth) {
     std::vector<double>& sums = made_.products[name];
     sums.resize(static_cast<size_t>(depth * depth), 0.0);
     std::vector<float> part(sums.size());
     GemmArgs<float> args;
     args.m = args.n = depth, args.k = rows;
-    args.a = args.b = tensor.Data<float>();
+    args.a = args.b = values;
     args.a_row = 1, args.a_col = depth, args.b_row = depth, args.b_col = 1;
     args.c = part.data(), args.c_row = depth;
     Gemm(args, nullptr);
@@ -89,6 +156,7 @@ class Pass {
   Calibration made_;
   std::map<std::string, double> rows_;
   std::set<std::string> done_;  // in this run
+  int64_t runs_ = 1;
 };
 
 }  // namespace
@@ -111,6 +179,27 @@ Calibration Calibrate(const CalibrationRequest& request, const Samples& samples,
   Pass second(request, samples);
   second.Run(*session, chosen, asked);
   return second.Take();
+}
+
+std::optional<Patches> PatchesOf(const Graph& graph, const Layer& layer) {
+  if (layer.kind != LayerKind::kConv || layer.groups != 1) return std::nullopt;
+  const Node& node = graph.nodes[layer.node];
+  const StoredTensor* weight = graph.FindInitializer(layer.weights[0]);
+  if (!weight || weight->tensor.rank() < 3 || weight->tensor.rank() > 4) return std::nullopt;
+  if (node.String("auto_pad", "NOTSET") != "NOTSET") return std::nullopt;
+  const size_t axes = weight->tensor.rank() - 2;
+  Patches patches;
+  patches.key = Cat("patches of ", layer.output);
+  patches.depth = layer.depth;
+  for (size_t i = 0; i < axes; ++i) patches.kernel.push_back(weight->tensor.dim(2 + i));
+  patches.strides = node.Ints("strides"), patches.dilations = node.Ints("dilations"), patches.pads = node.Ints("pads");
+  if (patches.strides.empty()) patches.strides.assign(axes, 1);
+  if (patches.dilations.empty()) patches.dilations.assign(axes, 1);
+  if (patches.pads.empty()) patches.pads.assign(2 * axes, 0);
+  const bool fits =
+      patches.strides.size() == axes && patches.dilations.size() == axes && patches.pads.size() == 2 * axes;
+  if (!fits || *std::min_element(patches.strides.begin(), patches.strides.end()) < 1) return std::nullopt;
+  return patches;
 }
 
 double WorkOf(const Graph& graph, std::vector<Layer>& layers, const std::vector<NamedValue>& inputs) {

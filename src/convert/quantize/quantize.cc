@@ -181,10 +181,11 @@ class Job {
   }
 
   void MakeCodes() {
-    const bool wants_products = options_.form == QuantizeForm::kWeights &&
-                                (options_.weights == WeightMethod::kGptq ||
-                                 (options_.weights == WeightMethod::kBest && workshop_->work() < 6 * kManyProducts));
-    if (samples_) workshop_->Calibrate(*samples_, calibration_, wants_products);
+    const double most = options_.form == QuantizeForm::kWeights ? 6 * kManyProducts : kManyProducts;
+    wants_products_ = options_.weights == WeightMethod::kGptq ||
+                      (options_.weights == WeightMethod::kBest && workshop_->work() < most &&
+                       options_.form != QuantizeForm::kDynamic && options_.methods);
+    if (samples_) workshop_->Calibrate(*samples_, calibration_, wants_products_);
     whys_.assign(workshop_->layers().size(), "");
     std::vector<Rung> rungs = FirstRungs(*workshop_);
     ranges_ = options_.ranges == RangeMethod::kBest ? RangeMethod::kMse : options_.ranges;
@@ -233,6 +234,23 @@ class Job {
     if (!options_.methods || options_.form == QuantizeForm::kWeights) return;
     TryTransformed("SmoothQuant", SmoothActivations, rungs, best);
     TryTransformed("cross-layer equalisation", EqualizeLayers, rungs, best);
+    TryRounding(rungs, best);
+  }
+
+  // Weights rounded one after the other, each making up for those before.
+  void TryRounding(const std::vector<Rung>& rungs, Trial& best) {
+    if (!workshop_->can_spread() || options_.weights != WeightMethod::kBest) return;
+    workshop_->SetSpreading(true);
+    Trial trial = workshop_->Try(rungs, ranges_, *judge_);
+    const double gain = trial.found.snr - best.found.snr;
+    const bool helps = gain > 0.2;
+    report().notes.push_back(
+        helps ? Cat("rounding by second order is on: ", Decibels(gain), " gained")
+              : Cat("rounding by second order was tried and gives nothing here (", Decibels(gain), ")"));
+    if (helps)
+      best = std::move(trial);
+    else
+      workshop_->SetSpreading(false);
   }
 
   using Transform = bool (*)(Model& base, const std::vector<Layer>& layers, const Observations& seen);
@@ -243,7 +261,7 @@ class Job {
     auto other = std::make_unique<Workshop>(std::move(base), opset_, options_);
     other->set_work(workshop_->work());
     for (size_t i = 0; i < other->layers().size(); ++i) other->layers()[i].work = workshop_->layers()[i].work;
-    other->Calibrate(*samples_, calibration_, false);
+    other->Calibrate(*samples_, calibration_, wants_products_);
     const std::vector<std::string> whys = whys_;
     std::vector<Rung> other_rungs = FirstRungs(*other);
     Trial trial = other->Try(other_rungs, ranges_, *judge_);
@@ -341,6 +359,7 @@ class Job {
   std::vector<size_t> calibration_, proof_;
   std::vector<std::string> whys_;
   RangeMethod ranges_ = RangeMethod::kMse;
+  bool wants_products_ = false;
   Scheme scheme_;
   QuantizedModel made_;
 };

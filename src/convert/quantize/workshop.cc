@@ -75,13 +75,21 @@ Workshop::Workshop(Model base, int64_t opset, const QuantizeOptions& options)
       opset_(opset),
       options_(options),
       layers_(FindLayers(base_.graph)),
-      pool_(ThreadsOf(options.threads)) {}
+      pool_(ThreadsOf(options.threads)),
+      spreads_(options.weights == WeightMethod::kGptq ||
+               (options.weights == WeightMethod::kBest && options.form == QuantizeForm::kWeights)) {}
+
+void Workshop::SetSpreading(bool on) {
+  if (spreads_ != on) coded_.clear();
+  spreads_ = on;
+}
 
 bool Workshop::IsKept(const Layer& layer) const {
   auto has = [](const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
   if (has(options_.keep, layer.name) || has(options_.keep, layer.output)) return true;
+  if (!options_.nodes.empty() && !has(options_.nodes, layer.name) && !has(options_.nodes, layer.output)) return true;
   return !options_.operators.empty() && !has(options_.operators, layer.op);
 }
 
@@ -110,7 +118,10 @@ void Workshop::Calibrate(const Samples& samples, const std::vector<size_t>& chos
     const bool is_image = layer.kind == LayerKind::kConv || layer.kind == LayerKind::kConvTranspose;
     request.channels[layer.input] = is_image ? 1 : -1;
     const bool is_deep = layer.depth > kDeepestSpreading && options_.weights != WeightMethod::kGptq;
-    if (with_products && layer.kind == LayerKind::kProduct && !is_deep) request.products.insert(layer.input);
+    if (!with_products || is_deep) continue;
+    if (layer.kind == LayerKind::kProduct) request.products.insert(layer.input);
+    std::optional<Patches> patches = PatchesOf(base_.graph, layer);
+    if (patches) request.patches[layer.input].push_back(std::move(*patches));
   }
   coded_.clear();
   calibration_ = quantize::Calibrate(request, samples, chosen);
@@ -209,15 +220,16 @@ std::vector<float> Workshop::Importance(const Layer& layer) const {
 
 CodingRequest Workshop::RequestFor(const Layer& layer, const Rung& rung) const {
   CodingRequest request;
-  request.bits = rung.bits;
+  request.bits = options_.conventions.seven_bits && rung.bits == 8 && rung.way != Way::kWeights ? 7 : rung.bits;
   request.block = rung.block;
   request.symmetric = rung.way != Way::kWeights || rung.bits == 8;
   request.method = options_.weights == WeightMethod::kBest ? WeightMethod::kSearch : options_.weights;
   request.one_scale = !options_.conventions.per_channel && rung.way == Way::kStatic;
-  auto products = calibration_.products.find(layer.input);
-  if (products != calibration_.products.end() && layer.kind == LayerKind::kProduct &&
-      static_cast<int64_t>(products->second.size()) == layer.depth * layer.depth &&
-      (options_.weights == WeightMethod::kGptq || options_.weights == WeightMethod::kBest)) {
+  const std::string key = layer.kind == LayerKind::kConv ? Cat("patches of ", layer.output) : layer.input;
+  auto products = calibration_.products.find(key);
+  const bool may_spread = layer.kind == LayerKind::kProduct || layer.kind == LayerKind::kConv;
+  if (spreads_ && may_spread && products != calibration_.products.end() &&
+      static_cast<int64_t>(products->second.size()) == layer.depth * layer.depth) {
     request.method = WeightMethod::kGptq;
     request.products = products->second;
   }

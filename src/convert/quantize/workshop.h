@@ -48,6 +48,10 @@ class Workshop {
   Rung FirstRung(const Layer& layer, std::string& why) const;
   Rung NextRung(const Layer& layer, const Rung& rung) const;
 
+  // Codes of weights one after the other, so that later ones make up for earlier ones, where products were seen.
+  void SetSpreading(bool on);
+  bool can_spread() const { return !calibration_.products.empty(); }
+
   Scheme MakeScheme(const std::vector<Rung>& rungs, RangeMethod ranges);
   Model Write(const Scheme& scheme) const;
   Trial Try(const std::vector<Rung>& rungs, RangeMethod ranges, const Judge& judge);
@@ -71,6 +75,7 @@ class Workshop {
   Calibration calibration_;
   ThreadPool pool_;
   double work_ = 0;
+  bool spreads_;
   std::map<std::pair<size_t, std::pair<int, int64_t>>, LayerScheme> coded_;  // by layer, bits and block
 };
 

@@ -58,6 +58,8 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT FERRY_SANITIZE AND CMAKE_OBJCOPY)
       COMMAND ${CMAKE_OBJCOPY} --strip-unneeded --add-gnu-debuglink=${name}.debug ${name})
   endforeach()
 endif()
+# The page of 'ferry view', where scripts/build_web has built it.
+install(DIRECTORY ${PROJECT_BINARY_DIR}/web/workbench DESTINATION ${CMAKE_INSTALL_DATADIR}/ferry COMPONENT programs OPTIONAL)
 install(FILES ${PROJECT_BINARY_DIR}/completion.bash RENAME ferry
   DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT programs)
 install(FILES ${PROJECT_BINARY_DIR}/completion.zsh RENAME _ferry DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions

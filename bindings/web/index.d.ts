@@ -1,6 +1,7 @@
 // ferry-web: the runtime and the tools. Answers are what the command line prints with --json (docs/cli.md).
-import type {ModelFile, Source, TensorLike} from './run';
-export * from './run';
+import run from './run.js';
+import type {ModelFile, Source, TensorLike} from './run.js';
+export * from './run.js';
 
 type Model = Source | ModelFile | {name?: string; data: Source; externalData?: readonly {path: string; data: Source}[]};
 interface Made {
@@ -32,3 +33,19 @@ export function weight(model: Model, name: string): Promise<TensorLike>;
 export function command(words: string[], options?: {files?: {[path: string]: Uint8Array}; results?: string[]}):
   Promise<{status: number; output: string; errors: string; files: {[path: string]: Uint8Array}}>;
 export function memory(): Promise<{bytes: number; sessions: number}>;
+
+/** The same names as one object. */
+declare const ferry: typeof run & {
+  readonly check: typeof check;
+  readonly info: typeof info;
+  readonly doctor: typeof doctor;
+  readonly compare: typeof compare;
+  readonly convert: typeof convert;
+  readonly optimize: typeof optimize;
+  readonly exportModel: typeof exportModel;
+  readonly graph: typeof graph;
+  readonly weight: typeof weight;
+  readonly command: typeof command;
+  readonly memory: typeof memory;
+};
+export default ferry;

@@ -83,7 +83,7 @@ for (const [flavour, name, entry] of flavours) {
     };
     await build({entryPoints: [join(web, 'js', entry)], bundle: true, outfile: join(out, file), plugins: [virtual], target: 'es2022',
       format: {esm: 'esm', cjs: 'cjs', global: 'iife', page: 'esm'}[form], globalName: form === 'global' ? 'ort' : undefined, platform: 'neutral',
-      minifyWhitespace: true, minifySyntax: true, legalComments: 'none', external: ['node:module', 'fs'], logLevel: 'error'});
+      minify: true, legalComments: 'none', external: ['node:module', 'fs'], logLevel: 'error'});
   }
   // The same object as the default export, for `import ort from`.
   const module = join(out, `${name}.mjs`);

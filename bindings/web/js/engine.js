@@ -57,12 +57,16 @@ class Engine {
 
   // ---- the module's memory ----
 
-  get bytes() { return this.module.HEAPU8; }
-  get words() {
-    const heap = this.module.HEAPU8;
-    if (!this.view || this.view.buffer !== heap.buffer) this.view = new DataView(heap.buffer);
-    return this.view;
+  // Memory that another thread has let grow is longer than the module's own arrays know.
+  get bytes() {
+    const {buffer} = this.module.wasmMemory;
+    if (!this.heap || this.heap.buffer !== buffer || this.heap.length !== buffer.byteLength) {
+      this.heap = new Uint8Array(buffer);
+      this.view = new DataView(buffer);
+    }
+    return this.heap;
   }
+  get words() { return this.bytes && this.view; }
   word(at) { return this.words.getUint32(at, true); }
 
   allocate(size) {
@@ -454,7 +458,7 @@ class Engine {
 
   erase({paths}) { for (const path of paths) if (this.module.FS.analyzePath(path).exists) this.module.FS.unlink(path); }
 
-  memory() { return {bytes: this.module.HEAPU8.length, sessions: this.sessions.size}; }
+  memory() { return {bytes: this.bytes.length, sessions: this.sessions.size}; }
 }
 
 const encoder = new TextEncoder();

@@ -35,6 +35,16 @@ function wasmPlace(threads) {
   return {url: new URL(name, new URL(base, globalThis.location ? location.href : undefined)).href};
 }
 
+// The module is fetched and compiled while the worker starts. What goes wrong here the worker tries again, and tells.
+async function compiledEarly(place) {
+  if (!place.url || !WebAssembly.compileStreaming) return place;
+  try {
+    return await WebAssembly.compileStreaming(fetch(place.url));
+  } catch {
+    return place;
+  }
+}
+
 let engineURL;
 function engineScript() {
   if (env.wasm.workerURL) return String(env.wasm.workerURL);
@@ -55,6 +65,7 @@ class WorkerHost {
       event.preventDefault && event.preventDefault();
       this.end(`the worker has failed: ${event.message || 'its script cannot be loaded (does the page\'s policy allow worker-src blob:? If not, set env.wasm.workerURL)'}`);
     };
+    setup.wasm = await compiledEarly(setup.wasm);
     return this.call('start', setup);
   }
   answer({id, result, error, progress}) {

@@ -4,12 +4,18 @@ import {FerryError, hostSoon, newFolder, putFile} from './host.mjs';
 import {ModelFile} from './model_file.mjs';
 
 const known = new Set(['wasm', 'cpu', 'ferry']);
+// Those that onnxruntime-web has: who asks for them alone gets an answer still, and is told from where.
+const elsewhere = new Set(['webgpu', 'webnn', 'webgl']);
+const told = new Set();
 
 function checkProviders(list) {
   if (!list || list.length === 0) return;
   const names = list.map((provider) => typeof provider === 'string' ? provider : provider.name);
   if (names.some((name) => known.has(name))) return;
-  throw new Error(`no available backend found. ERR: ${names.map((name) => `[${name}] backend not found.`).join(', ')}`);
+  if (!names.some((name) => elsewhere.has(name)))
+    throw new Error(`no available backend found. ERR: ${names.map((name) => `[${name}] backend not found.`).join(', ')}`);
+  for (const name of names)
+    if (!told.has(name) && told.add(name)) console.warn(`ferry: there is no execution provider '${name}': the model runs on the processor, in WebAssembly.`);
 }
 
 async function putExternal(host, folder, list, report) {
@@ -62,8 +68,11 @@ export class InferenceSession {
   static async create(model, second, third, fourth) {
     let options = second || {};
     if (typeof second === 'number') {
+      if (ArrayBuffer.isView(model) || !(model?.byteLength >= 0)) throw new TypeError("'byteOffset' goes with an ArrayBuffer.");
       const length = typeof third === 'number' ? third : model.byteLength - second;
       options = (typeof third === 'number' ? fourth : third) || {};
+      if (!Number.isSafeInteger(second)) throw new RangeError("'byteOffset' must be an integer.");
+      if (!Number.isSafeInteger(length)) throw new RangeError("'byteLength' must be an integer.");
       if (second < 0 || second >= model.byteLength) throw new RangeError(`'byteOffset' is out of range [0, ${model.byteLength}).`);
       if (length <= 0 || second + length > model.byteLength) throw new RangeError(`'byteLength' is out of range (0, ${model.byteLength - second}].`);
       model = new Uint8Array(model, second, length);

@@ -8,9 +8,9 @@ namespace ferry {
 // Pixels whose every output channel reads the input channel of the same number.
 struct Int8Depthwise {
   const uint8_t* const* taps = nullptr;  // 2 · pairs pointers for each pixel, to the first channel
-  // 3×3 taps whose last two columns are the first two of the next pixel.
+  // 3×3 taps whose last two columns are the first two of the next pixel, except at the end of a line of pixels.
   bool slides = false;
-  int64_t pixels = 0, pairs = 0, channels = 0;
+  int64_t pixels = 0, line = 0, pairs = 0, channels = 0;
   const int16_t* weights = nullptr;  // [2 · pairs, channels]
   uint8_t flip = 0;                  // of the input, as Int8Kernels::prepare has it
   Int8Output out;                    // rows are pixels

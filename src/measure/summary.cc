@@ -23,6 +23,35 @@ int64_t CountOf(const std::vector<int64_t>& dims) {
   return count;
 }
 
+// Which input of the operator is weights of few bits; one beyond the last where none is.
+size_t QuantizedInput(const Node& node) {
+  constexpr std::pair<std::string_view, size_t> kInputs[] = {
+      {"ConvInteger", 1}, {"DequantizeLinear", 0}, {"DynamicQuantizeMatMul", 1}, {"GatherBlockQuantized", 0},
+      {"MatMulBnb4", 1},  {"MatMulInteger", 1},    {"MatMulIntegerToFloat", 1},  {"MatMulNBits", 1},
+      {"QGemm", 3},       {"QLinearConv", 3},      {"QLinearMatMul", 3},
+  };
+  for (const auto& [name, input] : kInputs)
+    if (node.op_type == name) return input;
+  return node.inputs.size();
+}
+
+struct FewBits {
+  int64_t bits = 0, count = 0;  // of no bits: these are not such weights
+};
+
+FewBits CountQuantized(const Node& node, const StoredTensor& weight) {
+  if (!IsInteger(weight.dtype)) return {};
+  const int64_t stored = BitWidth(weight.dtype), bits = node.Int("bits", stored);
+  if (bits <= 0 || bits > stored) return {};
+  int64_t count = CountOf(weight.dims);
+  // Several to a byte, rows filled up to whole blocks.
+  if (node.Has("K") && node.Has("N"))
+    count = CountOf({node.Int("K", 0), node.Int("N", 0)});
+  else if (count <= INT64_MAX / 8)
+    count = count * stored / bits;
+  return {bits, count};
+}
+
 class Counter {
  public:
   explicit Counter(ModelSummary& summary) : summary_(summary) {}
@@ -66,28 +95,12 @@ class Counter {
     if (!graph || !node.HasInput(input)) return;
     const auto weight = std::find_if(graph->initializers.begin(), graph->initializers.end(),
                                      [&](const StoredTensor& tensor) { return tensor.name == node.inputs[input]; });
-    if (weight == graph->initializers.end() || !IsInteger(weight->dtype) || !counted_.insert(&*weight).second) return;
-    const int64_t stored = BitWidth(weight->dtype), bits = node.Int("bits", stored);
-    if (bits <= 0 || bits > stored) return;
-    int64_t count = CountOf(weight->dims);
-    // Several to a byte, rows filled up to whole blocks.
-    if (node.Has("K") && node.Has("N"))
-      count = CountOf({node.Int("K", 0), node.Int("N", 0)});
-    else if (count <= INT64_MAX / 8)
-      count = count * stored / bits;
-    summary_.quantized_weights[bits] += count;
-  }
-
-  // Which input of the operator is weights of few bits; one beyond the last where none is.
-  static size_t QuantizedInput(const Node& node) {
-    constexpr std::pair<std::string_view, size_t> kInputs[] = {
-        {"ConvInteger", 1}, {"DequantizeLinear", 0}, {"DynamicQuantizeMatMul", 1}, {"GatherBlockQuantized", 0},
-        {"MatMulBnb4", 1},  {"MatMulInteger", 1},    {"MatMulIntegerToFloat", 1},  {"MatMulNBits", 1},
-        {"QGemm", 3},       {"QLinearConv", 3},      {"QLinearMatMul", 3},
-    };
-    for (const auto& [name, input] : kInputs)
-      if (node.op_type == name) return input;
-    return node.inputs.size();
+    if (weight == graph->initializers.end() || counted_.count(&*weight)) return;
+    const FewBits few = CountQuantized(node, *weight);
+    if (few.bits == 0) return;
+    counted_.insert(&*weight);
+    summary_.quantized_weights[few.bits] += few.count;
+    summary_.parameters += few.count;
   }
 
   ModelSummary& summary_;
@@ -147,13 +160,18 @@ std::vector<LayerInfo> ListLayers(const Graph& graph, const GraphFacts& symbolic
     LayerInfo layer{node.name, node.op_type, {}, {}, 0, CountMultiplyAdds(node, sized, find), 0};
     std::vector<std::string> reads = node.inputs;
     for (std::string& captured : CapturedNames(node)) reads.push_back(std::move(captured));
-    for (const std::string& name : reads) {
+    for (size_t i = 0; i < reads.size(); ++i) {
+      const std::string& name = reads[i];
       auto weight = weights.find(name);
       if (name.empty()) continue;
-      if (weight == weights.end())
+      if (weight == weights.end()) {
         layer.inputs.push_back(name);
-      else if (IsFloating(weight->second->dtype) && counted.insert(name).second)
-        layer.parameters += CountOf(weight->second->dims);
+        continue;
+      }
+      const bool is_float = IsFloating(weight->second->dtype);
+      const FewBits few = i == QuantizedInput(node) ? CountQuantized(node, *weight->second) : FewBits{};
+      if ((is_float || few.bits > 0) && counted.insert(name).second)
+        layer.parameters += is_float ? CountOf(weight->second->dims) : few.count;
     }
     for (const std::string& name : node.outputs) {
       if (name.empty()) continue;

@@ -69,6 +69,17 @@ void InferQuantizedLookup(InferContext& context) {
   context.SetOutput(0, context.InputDType(1));
 }
 
+// What step.Level makes of sums, by a rounding that needs no call: 1.5 · 2²³ leaves no room for a fraction.
+void TakeLevels(const QuantizedStep& step, const std::vector<int32_t>& sums, float factor, uint8_t* y) {
+  constexpr float kWhole = 12582912.0f;
+  const auto least = static_cast<float>(step.low - step.y_zero), most = static_cast<float>(step.high - step.y_zero);
+  for (size_t c = 0; c < sums.size(); ++c) {
+    float value = static_cast<float>(sums[c]) * factor;
+    value = !(value > least) ? least : value > most ? most : value;
+    y[c] = static_cast<uint8_t>(static_cast<int32_t>(value + kWhole - kWhole) + step.y_zero);
+  }
+}
+
 void ComputeQuantizedMean(OpContext& context) {
   const Tensor& x = context.Input(0);
   QuantizedStep step = QuantizedStep::Read(context.node());
@@ -95,8 +106,7 @@ void ComputeQuantizedMean(OpContext& context) {
     else
       for (int64_t i = 0; i < pixels * channels; ++i)
         sums[static_cast<size_t>(i / pixels)] += static_cast<uint8_t>(from[i] ^ flip);
-    for (int64_t c = 0; c < channels; ++c)
-      y[image * channels + c] = static_cast<uint8_t>(step.Level(sums[static_cast<size_t>(c)], factor, 0));
+    TakeLevels(step, sums, factor, y + image * channels);
   }
 }
 

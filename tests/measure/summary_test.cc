@@ -31,6 +31,17 @@ TEST(Summary, CountsParametersAndMultiplyAdds) {
   EXPECT_GE(*summary.activation_bytes, 4 * (3 * 8 * 8 + 4 * 8 * 8));
 }
 
+TEST(Summary, WeightsOfFewBitsAreParameters) {
+  Model model =
+      MakeModel({MakeInfo("x", DType::kFloat, {1, 3, 8, 8})},
+                {MakeNode("DequantizeLinear", {"w", "s"}, {"f"}), MakeNode("Conv", {"x", "f"}, {"y"})}, {MakeInfo("y")},
+                {MakeStored("w", Tensor::Zeros(DType::kInt8, {4, 3, 3, 3})), Weight("s", {})});
+  ModelSummary summary = Summarize(model, {});
+  EXPECT_EQ(summary.parameters, 4 * 3 * 3 * 3 + 1);
+  EXPECT_EQ(summary.quantized_weights.at(8), 4 * 3 * 3 * 3);
+  EXPECT_EQ(summary.layers.at(0).parameters, 4 * 3 * 3 * 3 + 1);
+}
+
 TEST(Summary, TakesTheSizesGiven) {
   EXPECT_EQ(*Summarize(Convolution(), {{"n", 5}}).multiply_adds, 5 * 4 * 8 * 8 * 3 * 3 * 3);
   EXPECT_THROW(Summarize(Convolution(), {{"m", 5}}), Error);

@@ -61,6 +61,70 @@ HWY_INLINE void FinishRows(const ferry::Int8Output& out, int64_t row, int64_t ro
   }
 }
 
+#if HWY_TARGET == HWY_AVX2
+// The same for rows of eight sums that become bytes: four rows at once.
+void FinishEights(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_t column, const int32_t* sums,
+                  int64_t stride) {
+  const int32_t shifted = out.low < 0 || out.high < 0 ? 128 : 0;
+  const __m256i zero = _mm256_set1_epi16(static_cast<int16_t>(out.zero + shifted)),
+                least = _mm256_set1_epi8(static_cast<char>(out.low + shifted)),
+                flip = _mm256_set1_epi8(static_cast<char>(shifted)), order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  const __m256i offset =
+      out.offset ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(out.offset + column)) : _mm256_setzero_si256();
+  const __m256 factor = _mm256_loadu_ps(out.factor + column),
+               high = _mm256_set1_ps(static_cast<float>(out.high - out.zero)),
+               shift = out.shift ? _mm256_loadu_ps(out.shift + column) : _mm256_setzero_ps();
+  auto whole = [&](const int32_t* from) {
+    const __m256i sum = _mm256_load_si256(reinterpret_cast<const __m256i*>(from));
+    const __m256 value = _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(sum, offset)), factor, shift);
+    return _mm256_cvtps_epi32(_mm256_min_ps(value, high));
+  };
+  // What is too small stays so when it is converted and packed.
+  auto four = [&](const int32_t* from, int64_t next, int64_t after, int64_t last) {
+    const __m256i first = _mm256_adds_epi16(_mm256_packs_epi32(whole(from), whole(from + next)), zero),
+                  second = _mm256_adds_epi16(_mm256_packs_epi32(whole(from + after), whole(from + last)), zero);
+    const __m256i packed = _mm256_max_epu8(_mm256_packus_epi16(first, second), least);
+    return _mm256_xor_si256(_mm256_permutevar8x32_epi32(packed, order), flip);
+  };
+  uint8_t* to = static_cast<uint8_t*>(out.c) + row * out.stride + column;
+  for (; rows >= 4; rows -= 4, sums += 4 * stride, to += 4 * out.stride) {
+    const __m256i bytes = four(sums, stride, 2 * stride, 3 * stride);
+    if (out.stride == 8) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), bytes);
+      continue;
+    }
+    const __m128i low = _mm256_castsi256_si128(bytes), upper = _mm256_extracti128_si256(bytes, 1);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to), low);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to + out.stride), _mm_unpackhi_epi64(low, low));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to + 2 * out.stride), upper);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to + 3 * out.stride), _mm_unpackhi_epi64(upper, upper));
+  }
+  if (rows == 0) return;
+  HWY_ALIGN uint64_t lines[4];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(lines),
+                     four(sums, rows > 1 ? stride : 0, rows > 2 ? 2 * stride : 0, 0));
+  for (int64_t k = 0; k < rows; ++k) __builtin_memcpy(to + k * out.stride, lines + k, sizeof lines[k]);
+}
+#endif
+
+// Rows that are not as wide as a tile are made so in between. Arrays over columns are readable beyond their end.
+void FinishNarrow(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                  const int32_t* sums, int64_t stride) {
+  constexpr int64_t kRows = 32;
+  uint8_t made[kRows * kTileColumns];
+  ferry::Int8Output between = out;
+  between.c = made, between.stride = kTileColumns;
+  between.offset = out.offset ? out.offset + column : nullptr, between.factor = out.factor + column;
+  between.shift = out.shift ? out.shift + column : nullptr;
+  auto* to = static_cast<uint8_t*>(out.c) + row * out.stride + column;
+  for (int64_t first = 0; first < rows; first += kRows) {
+    const int64_t count = rows - first < kRows ? rows - first : kRows;
+    FinishRows<true>(between, 0, count, 0, sums + first * stride, stride);
+    for (int64_t i = 0; i < count; ++i, to += out.stride)
+      for (int64_t n = 0; n < columns; ++n) to[n] = made[i * kTileColumns + n];
+  }
+}
+
 }  // namespace
 
 void FinishBlock(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_t column, int64_t columns,
@@ -70,6 +134,11 @@ void FinishBlock(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_
     if (out.kind == Kind::kBytes) return FinishRows<true>(out, row, rows, column, sums, stride);
     if (out.kind == Kind::kFloats) return FinishRows<false>(out, row, rows, column, sums, stride);
   }
+#if HWY_TARGET == HWY_AVX2
+  if (columns == 8 && out.kind == Kind::kBytes && !out.row_term)
+    return FinishEights(out, row, rows, column, sums, stride);
+#endif
+  if (out.kind == Kind::kBytes && !out.row_term) return FinishNarrow(out, row, rows, column, columns, sums, stride);
   const IntTag d;
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t n = 0; n < columns; n += kIntStep)

@@ -78,36 +78,54 @@ HWY_INLINE Pair LoadWeights(const ferry::Int8Depthwise& conv, int64_t pair, int6
   return Interleave(hn::LoadU(d16, from), hn::LoadU(d16, from + conv.channels));
 }
 
-// Sums of a run of pixels wait here before they are finished together.
+// Sums of a run of pixels wait before they are finished together.
 constexpr int64_t kRun = 32;
 static_assert(kChannels == kTileColumns);
+
+class WaitingSums {
+ public:
+  WaitingSums(const ferry::Int8Output& out, int64_t channel, int64_t channels)
+      : out_(out), channel_(channel), channels_(channels) {}
+  HWY_INLINE int32_t* Next() {
+    if (count_ == kRun) Finish();
+    return made_ + kChannels * count_++;
+  }
+  void Finish() {
+    FinishBlock(out_, pixel_, count_, channel_, channels_, made_, kChannels);
+    pixel_ += count_;
+    count_ = 0;
+  }
+
+ private:
+  const ferry::Int8Output& out_;
+  const int64_t channel_, channels_;
+  int64_t pixel_ = 0, count_ = 0;
+  HWY_ALIGN int32_t made_[kRun * kChannels];
+};
 
 // kPairs = 0: any number of taps. Few taps keep their weights in registers while pixels go by.
 template <int kPairs, bool kFlips>
 void RunChannels(const ferry::Int8Depthwise& conv, int64_t channel) {
-  HWY_ALIGN int32_t made[kRun * kChannels];
+  WaitingSums made(conv.out, channel, kChannels);
   Pair weights[kPairs == 0 ? 1 : kPairs];
   for (int pair = 0; pair < kPairs; ++pair) weights[pair] = LoadWeights(conv, pair, channel);
   const uint8_t* const* taps = conv.taps;
-  for (int64_t pixel = 0; pixel < conv.pixels; pixel += kRun) {
-    const int64_t count = conv.pixels - pixel < kRun ? conv.pixels - pixel : kRun;
-    for (int64_t i = 0; i < count; ++i, taps += 2 * conv.pairs) {
-      Sums sums;
-      sums.Clear();
-      if constexpr (kPairs > 0) {
-        HWY_UNROLL(8)
-        for (int pair = 0; pair < kPairs; ++pair)
-          sums.Add(LoadTap<kFlips>(taps[2 * pair] + channel), LoadTap<kFlips>(taps[2 * pair + 1] + channel),
-                   weights[pair]);
-      } else {
-        for (int64_t pair = 0; pair < conv.pairs; ++pair)
-          sums.Add(LoadTap<kFlips>(taps[2 * pair] + channel), LoadTap<kFlips>(taps[2 * pair + 1] + channel),
-                   LoadWeights(conv, pair, channel));
-      }
-      sums.Store(made + i * kChannels);
+  for (int64_t pixel = 0; pixel < conv.pixels; ++pixel, taps += 2 * conv.pairs) {
+    Sums sums;
+    sums.Clear();
+    if constexpr (kPairs > 0) {
+      HWY_UNROLL(8)
+      for (int pair = 0; pair < kPairs; ++pair)
+        sums.Add(LoadTap<kFlips>(taps[2 * pair] + channel), LoadTap<kFlips>(taps[2 * pair + 1] + channel),
+                 weights[pair]);
+    } else {
+      for (int64_t pair = 0; pair < conv.pairs; ++pair)
+        sums.Add(LoadTap<kFlips>(taps[2 * pair] + channel), LoadTap<kFlips>(taps[2 * pair + 1] + channel),
+                 LoadWeights(conv, pair, channel));
     }
-    FinishBlock(conv.out, pixel, count, channel, kChannels, made, kChannels);
+    sums.Store(made.Next());
   }
+  made.Finish();
 }
 
 // Taps of 3×3 that slide: every column is loaded once for the three pixels that see it. Its upper two rows are a pair;
@@ -115,7 +133,7 @@ void RunChannels(const ferry::Int8Depthwise& conv, int64_t channel) {
 template <bool kFlips>
 void RunSliding(const ferry::Int8Depthwise& conv, int64_t channel) {
   const ShortTag d16;
-  HWY_ALIGN int32_t made[kRun * kChannels];
+  WaitingSums made(conv.out, channel, kChannels);
   auto weight = [&](int tap) { return hn::LoadU(d16, conv.weights + tap * conv.channels + channel); };
   const Shorts none = hn::Zero(d16);
   const Pair weights[] = {Interleave(weight(0), weight(3)), Interleave(weight(1), weight(4)),
@@ -125,11 +143,10 @@ void RunSliding(const ferry::Int8Depthwise& conv, int64_t channel) {
     return Interleave(LoadTap<kFlips>(column[0] + channel), LoadTap<kFlips>(column[3] + channel));
   };
   const uint8_t* const* taps = conv.taps;
-  Pair left = upper(taps), middle = upper(taps + 1);
-  Shorts left_low = LoadTap<kFlips>(taps[6] + channel), middle_low = LoadTap<kFlips>(taps[7] + channel);
-  for (int64_t pixel = 0; pixel < conv.pixels; pixel += kRun) {
-    const int64_t count = conv.pixels - pixel < kRun ? conv.pixels - pixel : kRun;
-    for (int64_t i = 0; i < count; ++i, taps += 2 * conv.pairs) {
+  for (int64_t line = 0; line < conv.pixels; line += conv.line) {
+    Pair left = upper(taps), middle = upper(taps + 1);
+    Shorts left_low = LoadTap<kFlips>(taps[6] + channel), middle_low = LoadTap<kFlips>(taps[7] + channel);
+    for (int64_t i = 0; i < conv.line; ++i, taps += 2 * conv.pairs) {
       const Pair right = upper(taps + 2);
       const Shorts right_low = LoadTap<kFlips>(taps[8] + channel);
       Sums sums;
@@ -139,27 +156,87 @@ void RunSliding(const ferry::Int8Depthwise& conv, int64_t channel) {
       sums.Add(right, weights[2]);
       sums.Add(Interleave(left_low, middle_low), weights[3]);
       sums.Add(Interleave(right_low, none), weights[4]);
-      sums.Store(made + i * kChannels);
+      sums.Store(made.Next());
       left = middle, left_low = middle_low;
       middle = right, middle_low = right_low;
     }
-    FinishBlock(conv.out, pixel, count, channel, kChannels, made, kChannels);
   }
+  made.Finish();
 }
 
 void RunFew(const ferry::Int8Depthwise& conv) {
-  const SumTag d;
-  for (int64_t pixel = 0; pixel < conv.pixels; ++pixel)
+  WaitingSums made(conv.out, 0, conv.channels);
+  const uint8_t* const* taps = conv.taps;
+  for (int64_t pixel = 0; pixel < conv.pixels; ++pixel, taps += 2 * conv.pairs) {
+    int32_t* const to = made.Next();
     for (int64_t c = 0; c < conv.channels; ++c) {
       int32_t sum = 0;
       for (int64_t tap = 0; tap < 2 * conv.pairs; ++tap)
-        sum += static_cast<uint8_t>(conv.taps[pixel * 2 * conv.pairs + tap][c] ^ conv.flip) *
-               conv.weights[tap * conv.channels + c];
-      FinishSums(d, hn::Set(d, sum), conv.out, pixel, c, 1);
+        sum += static_cast<uint8_t>(taps[tap][c] ^ conv.flip) * conv.weights[tap * conv.channels + c];
+      to[c] = sum;
     }
+  }
+  made.Finish();
 }
 
+#if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86
+// Half as many channels as fill a vector, or some more: two runs of eight channels side by side, of two pixels where
+// there are just eight channels, else of one pixel, of which some channels are made twice.
+constexpr int64_t kHalf = kChannels / 2;
+
+template <bool kFlips>
+HWY_INLINE __m256i LoadHalves(const uint8_t* first, const uint8_t* second) {
+  const __m128i low = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(first)),
+                high = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(second));
+  __m128i both = _mm_unpacklo_epi64(low, high);
+  if constexpr (kFlips) both = _mm_xor_si128(both, _mm_set1_epi8(-128));
+  return _mm256_cvtepu8_epi16(both);
+}
+
+template <bool kFlips>
+void RunHalves(const ferry::Int8Depthwise& conv) {
+  constexpr int64_t kMostTaps = 26;
+  const int64_t count = 2 * conv.pairs, shift = conv.channels - kHalf;
+  const bool two_pixels = shift == 0;
+  WaitingSums made(conv.out, 0, conv.channels);
+  __m256i weights[kMostTaps];  // pairs of taps, the lower and the upper four channels of each half
+  for (int64_t tap = 0; tap < count; tap += 2) {
+    auto load = [&](int64_t number) {
+      const int16_t* from = conv.weights + number * conv.channels;
+      return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))),
+                                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + shift)), 1);
+    };
+    const __m256i even = load(tap), odd = load(tap + 1);
+    weights[tap] = _mm256_unpacklo_epi16(even, odd), weights[tap + 1] = _mm256_unpackhi_epi16(even, odd);
+  }
+  const uint8_t* const* taps = conv.taps;
+  for (int64_t pixel = 0; pixel < conv.pixels;) {
+    const bool two = two_pixels && pixel + 1 < conv.pixels;
+    const uint8_t* const* other = two ? taps + count : taps;
+    __m256i low = _mm256_setzero_si256(), high = low;
+    for (int64_t tap = 0; tap < count; tap += 2) {
+      const __m256i even = LoadHalves<kFlips>(taps[tap], other[tap] + shift),
+                    odd = LoadHalves<kFlips>(taps[tap + 1], other[tap + 1] + shift);
+      low = _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_unpacklo_epi16(even, odd), weights[tap]));
+      high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_unpackhi_epi16(even, odd), weights[tap + 1]));
+    }
+    int32_t* const first = made.Next();
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(first), _mm256_permute2x128_si256(low, high, 0x20));
+    if (two || !two_pixels)
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(two ? made.Next() : first + shift),
+                          _mm256_permute2x128_si256(low, high, 0x31));
+    pixel += two ? 2 : 1;
+    taps += two ? 2 * count : count;
+  }
+  made.Finish();
+}
+#endif
+
 void Depthwise(const ferry::Int8Depthwise& conv) {
+#if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86
+  if (conv.channels >= kHalf && conv.channels < kChannels && conv.pairs <= 13)
+    return conv.flip ? RunHalves<true>(conv) : RunHalves<false>(conv);
+#endif
   if (conv.channels < kChannels) return RunFew(conv);
   for (int64_t channel = 0; channel < conv.channels; channel += kChannels) {
     // The last channels may be made twice.

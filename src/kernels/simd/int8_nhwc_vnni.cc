@@ -118,16 +118,15 @@ FERRY_VNNI HWY_NOINLINE void RunChannels(const ferry::Int8Depthwise& conv, const
   const Finisher finisher(conv.out, channels);
   const uint8_t* const* taps = conv.taps;
   Column left{}, middle{};
-  if constexpr (kSlides) left = column_at(taps, 0), middle = column_at(taps, 1);
-  for (int64_t pixel = 0; pixel < conv.pixels; ++pixel, taps += 2 * kPairs) {
-    if constexpr (!kSlides) left = column_at(taps, 0), middle = column_at(taps, 1);
+  for (int64_t pixel = 0, in_line = 0; pixel < conv.pixels; ++pixel, taps += 2 * kPairs) {
+    if (!kSlides || in_line == 0) left = column_at(taps, 0), middle = column_at(taps, 1), in_line = conv.line;
     const Column right = column_at(taps, 2);
     __m512i sums[kParts] = {none, none, none, none};
     AddProducts(left, weights[0], sums);
     AddProducts(middle, weights[1], sums);
     AddProducts(right, weights[2], sums);
     finisher.Store(sums, pixel);
-    if constexpr (kSlides) left = middle, middle = right;
+    if constexpr (kSlides) left = middle, middle = right, --in_line;
   }
 }
 

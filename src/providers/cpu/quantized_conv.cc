@@ -4,6 +4,7 @@
 #include "providers/cpu/quantized_conv.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/check_run.h"
@@ -20,9 +21,11 @@ namespace {
 using Call = QuantizedConvCall;
 using Algorithm = QuantizedConvAlgorithm;
 
-// Few channels: the taps of a kernel row lie next to each other in a padded copy of the image.
+// Few channels: the taps of a kernel row lie next to each other in a padded copy of the image. Where bytes stay bytes
+// it pays longer.
 bool MergesTaps(const NhwcConvPlan& plan) {
-  return plan.conv.groups == 1 && plan.conv.channels <= 8 && plan.axes[2].dilation == 1 &&
+  const int64_t most = BestInt8Kernels().element_bytes == 1 && !plan.channels_first ? 64 : 8;
+  return plan.conv.groups == 1 && plan.conv.channels <= most && plan.axes[2].dilation == 1 &&
          (plan.channels_first || plan.axes[2].kernel > 1);
 }
 
@@ -99,9 +102,24 @@ class ProductConv final : public Algorithm {
     kernels_.multiply(product);
   }
 
+  struct Place {
+    int64_t image, z, y, x;
+  };
+
   void* PrepareWindows(const Call& call, const Int8Block& block, int64_t group) const {
+    const auto& axes = plan_.axes;
+    const int64_t pixel = block.row % plan_.conv.counts.output;
+    Place at{block.row / plan_.conv.counts.output, pixel / axes[2].output / axes[1].output,
+             pixel / axes[2].output % axes[1].output, pixel % axes[2].output};
     void* ready = ReadyRows(block.rows, plan_.conv.depth());
-    for (int64_t i = 0; i < block.rows; ++i) PrepareWindow(call, block.row + i, group, RowAt(ready, i));
+    for (int64_t i = 0; i < block.rows; ++i) {
+      PrepareWindow(call, at, group, RowAt(ready, i));
+      if (++at.x < axes[2].output) continue;
+      at.x = 0;
+      if (++at.y < axes[1].output) continue;
+      at.y = 0;
+      if (++at.z == axes[0].output) at.z = 0, ++at.image;
+    }
     return ready;
   }
 
@@ -111,23 +129,35 @@ class ProductConv final : public Algorithm {
     if (padded > depth) kernels_.fill(0, padded - depth, row + depth * kernels_.element_bytes);
   }
 
-  void PrepareWindow(const Call& call, int64_t row, int64_t group, std::byte* to) const {
+  // One tap for each result, all of them on the image.
+  bool TakesPixels() const {
+    const auto& axes = plan_.axes;
+    return plan_.conv.counts.taps == 1 && std::all_of(axes.begin(), axes.end(), [](const WindowAxis& axis) {
+             return axis.pad_begin == 0 && (axis.output - 1) * axis.stride < axis.input;
+           });
+  }
+
+  void PrepareWindow(const Call& call, const Place& place, int64_t group, std::byte* to) const {
     const ConvPlan& conv = plan_.conv;
     const auto& axes = plan_.axes;
-    int64_t pixel = row % conv.counts.output, step = conv.group_channels * kernels_.element_bytes;
-    const uint8_t* image =
-        call.x + row / conv.counts.output * conv.counts.input * conv.channels + group * conv.group_channels;
-    int64_t x = pixel % axes[2].output, y = pixel / axes[2].output % axes[1].output,
-            z = pixel / axes[2].output / axes[1].output;
+    if (takes_pixels_) {
+      const int64_t z = place.z * axes[0].stride, y = place.y * axes[1].stride, x = place.x * axes[2].stride;
+      const int64_t pixel = ((place.image * axes[0].input + z) * axes[1].input + y) * axes[2].input + x;
+      kernels_.prepare(call.x + pixel * conv.channels + group * conv.group_channels, finish_.flip(),
+                       conv.group_channels, to);
+      return FillRest(to);
+    }
+    const int64_t step = conv.group_channels * kernels_.element_bytes;
+    const uint8_t* image = call.x + place.image * conv.counts.input * conv.channels + group * conv.group_channels;
     std::byte* at = to;
     for (int64_t kz = 0; kz < axes[0].kernel; ++kz) {
-      int64_t at_z = axes[0].Position(z, kz);
+      int64_t at_z = axes[0].Position(place.z, kz);
       for (int64_t ky = 0; ky < axes[1].kernel; ++ky) {
-        int64_t at_y = axes[1].Position(y, ky);
+        int64_t at_y = axes[1].Position(place.y, ky);
         bool inside = at_z >= 0 && at_z < axes[0].input && at_y >= 0 && at_y < axes[1].input;
         const uint8_t* line = image + (at_z * axes[1].input + at_y) * axes[2].input * conv.channels;
         for (int64_t kx = 0; kx < axes[2].kernel; ++kx, at += step) {
-          int64_t at_x = axes[2].Position(x, kx);
+          int64_t at_x = axes[2].Position(place.x, kx);
           if (inside && at_x >= 0 && at_x < axes[2].input)
             kernels_.prepare(line + at_x * conv.channels, finish_.flip(), conv.group_channels, at);
           else
@@ -156,7 +186,8 @@ class ProductConv final : public Algorithm {
     if (!plan_.channels_first) {
       const uint8_t* from = image + offset * channels;
       uint8_t* out = to + begin * channels;
-      for (int64_t i = 0; i < (end - begin) * channels; ++i) out[i] = from[i] ^ flip;
+      if (makes_ready) return kernels_.prepare(from, flip, (end - begin) * channels, out);
+      std::memcpy(out, from, static_cast<size_t>((end - begin) * channels));
       return;
     }
     if (channels == 3) return FillColours(image + offset, end - begin, flip, to + begin * channels);
@@ -198,22 +229,34 @@ class ProductConv final : public Algorithm {
     const int64_t bytes = kernels_.element_bytes, ready_size = PaddedDepth(plan_.conv.depth()) * bytes;
     // Whole vectors are faster; what is too much is written over by what comes next, or pads the depth.
     const int64_t reach = (run + kInt8Slack - 1) / kInt8Slack * kInt8Slack;
+    const int64_t lines = axes[0].kernel * axes[1].kernel, rest = ready_size / bytes - lines * run;
+    // Where the lines of the first window begin.
+    std::array<int64_t, 16> known;
+    std::vector<int64_t> many;
+    int64_t* offsets = known.data();
+    if (lines > static_cast<int64_t>(known.size())) {
+      many.resize(static_cast<size_t>(lines));
+      offsets = many.data();
+    }
+    for (int64_t line = 0; line < lines; ++line)
+      offsets[line] =
+          (line / axes[1].kernel * axes[0].dilation * padded_[1] + line % axes[1].kernel * axes[1].dilation) * row_size;
     for (; count > 0; --count, from += axes[2].stride * channels, to += ready_size) {
       std::byte* at = to;
-      for (int64_t kz = 0; kz < axes[0].kernel; ++kz)
-        for (int64_t ky = 0; ky < axes[1].kernel; ++ky, at += run * bytes) {
-          const uint8_t* line = from + (kz * axes[0].dilation * padded_[1] + ky * axes[1].dilation) * row_size;
-          if (bytes > 1)
-            kernels_.prepare(line, finish_.flip(), reach, at);
-          else
-            for (int64_t i = 0; i < reach; i += kInt8Slack) std::memcpy(at + i, line + i, kInt8Slack);
-        }
-      if (const int64_t rest = (to + ready_size - at) / bytes; rest > reach - run) kernels_.fill(0, rest, at);
+      if (bytes > 1) {
+        for (int64_t line = 0; line < lines; ++line, at += run * bytes)
+          kernels_.prepare(from + offsets[line], finish_.flip(), reach, at);
+      } else {
+        for (int64_t line = 0; line < lines; ++line, at += run)
+          for (int64_t i = 0; i < reach; i += kInt8Slack) std::memcpy(at + i, from + offsets[line] + i, kInt8Slack);
+      }
+      if (rest > reach - run) kernels_.fill(0, rest, at);
     }
   }
 
   Int8Weights weights_;
   const Int8Kernels& kernels_ = BestInt8Kernels();
+  const bool takes_pixels_ = TakesPixels();
   int64_t padded_[3];  // the part of a padded image that windows read
 };
 
@@ -226,7 +269,15 @@ class DepthwiseConv8 final : public Algorithm {
       : Algorithm(plan, std::move(finish)),
         weights_(std::move(weights)),
         pairs_(TapPairs(plan_.conv)),
-        zeros_(static_cast<size_t>(plan_.conv.channels), finish_.raw_zero()) {}
+        zeros_(static_cast<size_t>(plan_.conv.channels), finish_.raw_zero()) {
+    const WindowAxis &vertical = plan_.axes[1], &horizontal = plan_.axes[2];
+    const int64_t taps = 2 * pairs_, down = vertical.stride * horizontal.input * plan_.conv.channels;
+    steps_.resize(static_cast<size_t>(horizontal.output * taps));
+    for (int64_t tap = 0; tap < vertical.kernel * horizontal.kernel; ++tap) {
+      const OutputRange valid = ValidOutputs(horizontal, tap % horizontal.kernel);
+      for (int64_t x = valid.begin; x < valid.end; ++x) steps_[static_cast<size_t>(x * taps + tap)] = down;
+    }
+  }
 
   void Run(const Call& call) const override {
     const ConvPlan& conv = plan_.conv;
@@ -235,19 +286,30 @@ class DepthwiseConv8 final : public Algorithm {
     int64_t grain = std::max<int64_t>(1, kPieceWork / 16 / std::max<int64_t>(1, row_work));
     const Tensor& weights = weights_.Get();
     const int32_t* offsets = finish_.OffsetsOf(weights);
+    // Short rows come several at once: weights are brought into registers for each.
+    constexpr int64_t kPixels = 64;
+    const int64_t at_once = std::max<int64_t>(1, kPixels / width), taps = 2 * pairs_;
     call.context.ParallelFor(conv.batch * rows, grain, [&](int64_t begin, int64_t end) {
-      int64_t taps = 2 * pairs_;
-      const uint8_t** pointers = ThreadScratch<const uint8_t*>(ScratchUse::kRowPointers, width * taps);
+      const uint8_t** pointers = ThreadScratch<const uint8_t*>(ScratchUse::kRowPointers, at_once * width * taps);
       Int8Depthwise line;
       line.taps = pointers;
-      line.pixels = width, line.pairs = pairs_, line.channels = conv.channels;
+      line.line = width, line.pairs = pairs_, line.channels = conv.channels;
       line.weights = weights.Data<int16_t>();
       line.slides = plan_.axes[1].kernel == 3 && plan_.axes[2].kernel == 3 && plan_.axes[2].stride == 1 &&
                     plan_.axes[2].dilation == 1;
       line.flip = finish_.flip();
-      for (int64_t row = begin; row < end; ++row) {
+      for (int64_t row = begin; row < end; row += at_once) {
         CheckRun();
-        PointAtTaps(call.x + row / rows * conv.counts.input * conv.channels, row % rows, pointers);
+        const int64_t count = std::min(at_once, end - row);
+        for (int64_t i = 0; i < count; ++i) {
+          const int64_t y = (row + i) % rows;
+          const uint8_t** to = pointers + i * width * taps;
+          if (row + i > begin && IsInside(y) && IsInside(y - 1))
+            StepDown(pointers + (i > 0 ? i - 1 : at_once - 1) * width * taps, to);
+          else
+            PointAtTaps(call.x + (row + i) / rows * conv.counts.input * conv.channels, y, to);
+        }
+        line.pixels = count * width;
         line.out = finish_.Output(finish_.At(call.y, row * width * conv.channels), conv.channels, 0, offsets);
         BestInt8NhwcKernels().depthwise(line);
       }
@@ -255,6 +317,24 @@ class DepthwiseConv8 final : public Algorithm {
   }
 
  private:
+  // Whether all taps of a row lie on rows of the image.
+  bool IsInside(int64_t row) const {
+    const WindowAxis& vertical = plan_.axes[1];
+    return row >= 0 && vertical.Position(row, 0) >= 0 && vertical.Position(row, vertical.kernel - 1) < vertical.input;
+  }
+
+  // The taps of the row below one that is inside as well.
+  void StepDown(const uint8_t* const* above, const uint8_t** to) const {
+    if constexpr (sizeof(void*) == sizeof(int64_t)) {
+      using Two = int64_t __attribute__((vector_size(16), aligned(8), may_alias));
+      for (size_t i = 0; i < steps_.size(); i += 2)
+        *reinterpret_cast<Two*>(to + i) =
+            *reinterpret_cast<const Two*>(above + i) + *reinterpret_cast<const Two*>(steps_.data() + i);
+    } else {
+      for (size_t i = 0; i < steps_.size(); ++i) to[i] = above[i] + steps_[i];
+    }
+  }
+
   void PointAtTaps(const uint8_t* image, int64_t row, const uint8_t** pointers) const {
     const WindowAxis &vertical = plan_.axes[1], &horizontal = plan_.axes[2];
     int64_t channels = plan_.conv.channels, stride = 2 * pairs_, width = horizontal.output;
@@ -277,6 +357,7 @@ class DepthwiseConv8 final : public Algorithm {
   WeightCache::DeferredTensor weights_;  // never put off: [2 · pairs, channels] and the sums
   int64_t pairs_;
   std::vector<uint8_t> zeros_;
+  std::vector<int64_t> steps_;  // from the taps of a row to those of the next, 0 where there are zeros
 };
 
 WeightCache::DeferredTensor DepthwiseTaps(const Tensor& weight, const ConvPlan& conv, WeightCache& cache) {

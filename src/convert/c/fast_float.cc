@@ -38,6 +38,28 @@ Limits LimitsOf(const Activation& activation) {
   return {"(-INFINITY)", "INFINITY", activation.kind == ActivationKind::kNone};
 }
 
+// Memory of the step alone: where there are vectors, which want more of it, on the stack; in the arena elsewhere.
+std::string WriteRows(StepWriter& w, const char* name, int64_t with_vectors, int64_t without) {
+  constexpr int64_t kMostOnStack = 12288;
+  if (with_vectors > kMostOnStack) return w.Scratch(DType::kFloat, std::max(with_vectors, without));
+  const std::string plain = w.Scratch(DType::kFloat, without);
+  w.Line("#ifdef VECTORS");
+  w.Line("float ", name, "[", with_vectors, "];");
+  w.Line("(void)", plain, ";");
+  w.Line("#else");
+  w.Line("float *const ", name, " = ", plain, ";");
+  w.Line("#endif");
+  return name;
+}
+
+void WriteTile(StepWriter& w, int64_t with_vectors, int64_t without) {
+  w.Line("#ifdef VECTORS");
+  w.Line("enum { tile = ", with_vectors, " };");
+  w.Line("#else");
+  w.Line("enum { tile = ", without, " };");
+  w.Line("#endif");
+}
+
 void WriteActivationPass(StepWriter& w, const Activation& activation, int64_t count) {
   w.For("i", count);
   w.Line("const float v = ", w.out[0].c, "[i];");
@@ -88,7 +110,7 @@ bool WriteFastNhwcConv(StepWriter& w) {
   const WindowAxis &z = plan.axes[0], &v = plan.axes[1], &u = plan.axes[2];
   if (z.kernel != 1 || z.input != 1 || z.stride != 1 || z.pad_begin != 0) return false;
   if (depthwise) {
-    if (!residual.empty() || !limits.is_all) return false;
+    if (!residual.empty() || !limits.is_all || v.kernel > 16) return false;
     const bool keeps = v.stride == 1 && u.stride == 1 && v.dilation == 1 && v.input == v.output &&
                        u.input == u.output && conv.channels % 8 == 0;
     w.Use(keeps ? "depthwise_in_place" : "depthwise");
@@ -100,7 +122,8 @@ bool WriteFastNhwcConv(StepWriter& w) {
     w.For("n", conv.batch);
     if (keeps) {
       w.MayOverwrite(0);
-      const std::string ring = w.Scratch(DType::kFloat, (v.pad_begin + 1) * u.input * 8);
+      const std::string ring = WriteRows(w, "ring", (v.pad_begin + 1) * u.input * conv.channels,
+                                         (v.pad_begin + 1) * u.input * std::min<int64_t>(conv.channels, 8));
       w.Line("depthwise_in_place(", w.in[0].c, " + n * ", conv.channels * pixels, ", ", table, ", ",
              bias.empty() ? "NULL" : bias, ", ", ring, ", ", w.out[0].c, " + n * ", conv.channels * pixels, ", ",
              conv.channels, ", ", v.input, ", ", u.input, ", ", v.kernel, ", ", u.kernel, ", ", u.dilation, ", ",
@@ -131,19 +154,13 @@ bool WriteFastNhwcConv(StepWriter& w) {
   if (pointwise && step.depth == step.columns && residual.empty() && step.depth <= 1024 && rows_in_all > 1) {
     // Some rows at a time are taken aside, so that the result may lie where the input lies.
     w.MayOverwrite(0);
-    const std::string aside = w.Scratch(DType::kFloat, 2 * step.depth);
-    w.Line("#ifdef VECTORS");
-    w.Line("enum { tile = 4 };");
-    w.Line("float rows[tile * ", step.depth, "];");
-    w.Line("(void)", aside, ";");
-    w.Line("#else");
-    w.Line("enum { tile = 2 };");
-    w.Line("float *const rows = ", aside, ";");
-    w.Line("#endif");
+    const int64_t tile = step.depth <= 512 ? 24 : 12;
+    const std::string rows_aside = WriteRows(w, "rows", tile * step.depth, 2 * step.depth);
+    WriteTile(w, tile, 2);
     w.Open("for (int r = 0; r < ", rows_in_all, "; r += tile)");
     w.Line("const int count = ", rows_in_all, " - r < tile ? ", rows_in_all, " - r : tile;");
-    w.Line("memcpy(rows, ", w.in[0].c, " + r * ", step.depth, ", (size_t)count * ", step.depth * 4, ");");
-    step.a = "rows", step.y = Cat(w.out[0].c, " + r * ", step.columns), step.rows = rows_in_all;
+    w.Line("memcpy(", rows_aside, ", ", w.in[0].c, " + r * ", step.depth, ", (size_t)count * ", step.depth * 4, ");");
+    step.a = rows_aside, step.y = Cat(w.out[0].c, " + r * ", step.columns), step.rows = rows_in_all;
     step.rows_text = "count";
     WriteDense(w, step);
     w.Close();
@@ -153,12 +170,14 @@ bool WriteFastNhwcConv(StepWriter& w) {
   } else {
     // Windows of some pixels of a row at a time, as rows of a matrix.
     w.Use("window");
-    const int64_t tile = std::min<int64_t>(u.output, 4);
-    const std::string patch = w.Scratch(DType::kFloat, tile * step.depth);
+    const int64_t few = std::min<int64_t>(u.output, 4), many = std::min<int64_t>(u.output, 12);
+    const int64_t tile = step.depth <= 1024 ? many : few;
+    const std::string patch = WriteRows(w, "patch", tile * step.depth, few * step.depth);
+    WriteTile(w, tile, few);
     w.For("n", conv.batch);
     w.For("o", v.output);
-    w.Open("for (int p = 0; p < ", u.output, "; p += ", tile, ")");
-    w.Line("const int count = ", u.output, " - p < ", tile, " ? ", u.output, " - p : ", tile, ";");
+    w.Open("for (int p = 0; p < ", u.output, "; p += tile)");
+    w.Line("const int count = ", u.output, " - p < tile ? ", u.output, " - p : tile;");
     w.Line("const int at = ((n * ", v.output, " + o) * ", u.output, " + p) * ", conv.features, ";");
     w.Line("for (int q = 0; q < count; q++) window(", w.in[0].c, " + n * ", conv.channels * conv.counts.input, ", ",
            patch, " + q * ", step.depth, ", ", conv.channels, ", ", plan.channels_first ? conv.counts.input : 1, ", ",
@@ -202,79 +221,33 @@ void WriteFusedMatMul(StepWriter& w) {
 
 const std::vector<Helper>& FloatHelpers() {
   static const std::vector<Helper> helpers = {
-      {"madd", R"(#ifdef __FP_FAST_FMAF
-#define MADD(a, b, c) __builtin_fmaf((a), (b), (c))
-#else
-#define MADD(a, b, c) ((a) * (b) + (c))
-#endif
-#if defined(__GNUC__) && (defined(__AVX__) || defined(__ARM_NEON) || defined(__SSE2__))
-typedef float vec8 __attribute__((vector_size(32), aligned(4), may_alias));
-#define VECTORS 1
-#endif
-)"},
       {"dense",
        R"(/* y = limits(a * w + bias + residual): panels of 8 columns */
 static void dense(const float *a, int a_stride, int rows, const float *w, const float *bias, const float *residual, int depth,
                   int columns, float *y, int y_stride, float low, float high) {
+#ifdef VECTORS
+  /* as many rows as stay near the processor while all columns go by */
+  const int most = 65536 / (depth + 1) / TILE_ROWS * TILE_ROWS + TILE_ROWS;
+  for (int r = 0; r < rows; r += most) {
+    const int some = rows - r < most ? rows - r : most;
+    for (int n = 0; n < columns; n += TILE_PANELS * 8) {
+      const int width = columns - n < TILE_PANELS * 8 ? columns - n : TILE_PANELS * 8;
+      const float *panel[TILE_PANELS], *const from = a + r * a_stride, *const add = residual ? residual + r * y_stride + n : NULL;
+      float *const to = y + r * y_stride + n;
+      float b[TILE_PANELS * 8] = {0};
+      for (int j = 0; j < TILE_PANELS; j++) panel[j] = w + (n + (j * 8 < width ? j * 8 : 0)) * depth;
+      for (int j = 0; bias && j < width; j++) b[j] = bias[n + j];
+      if (width > TILE_PANELS * 4) tiles(from, a_stride, panel, depth, b, add, to, y_stride, width, low, high, some, TILE_PARTS);
+      else tiles(from, a_stride, panel, depth, b, add, to, y_stride, width, low, high, some, TILE_PARTS / 2);
+    }
+  }
+#else
   for (int n = 0; n < columns; n += 8) {
     const int width = columns - n < 8 ? columns - n : 8;
-    int r = 0;
     float b[8] = {0};
     if (bias)
       for (int j = 0; j < width; j++) b[j] = bias[n + j];
-#ifdef VECTORS
-    if (n + 16 <= columns && rows >= 4) {
-      const float *w2 = w + depth * 8;
-      vec8 b0 = {0}, b1 = {0};
-      if (bias) memcpy(&b0, bias + n, 32), memcpy(&b1, bias + n + 8, 32);
-      for (; r + 4 <= rows; r += 4) {
-        const float *p = a + r * a_stride;
-        vec8 s0 = b0, s1 = b0, s2 = b0, s3 = b0, t0 = b1, t1 = b1, t2 = b1, t3 = b1;
-        for (int k = 0; k < depth; k++) {
-          const vec8 u = *(const vec8 *)(const void *)(w + k * 8), v = *(const vec8 *)(const void *)(w2 + k * 8);
-          const float p0 = p[k], p1 = p[k + a_stride], p2 = p[k + 2 * a_stride], p3 = p[k + 3 * a_stride];
-          s0 += p0 * u, t0 += p0 * v;
-          s1 += p1 * u, t1 += p1 * v;
-          s2 += p2 * u, t2 += p2 * v;
-          s3 += p3 * u, t3 += p3 * v;
-        }
-        {
-          const vec8 s[8] = {s0, t0, s1, t1, s2, t2, s3, t3};
-          for (int i = 0; i < 8; i++) {
-            const int at = (r + i / 2) * y_stride + n + i % 2 * 8;
-            vec8 v = s[i];
-            if (residual) v += *(const vec8 *)(const void *)(residual + at);
-            for (int j = 0; j < 8; j++) y[at + j] = v[j] < low ? low : v[j] > high ? high : v[j];
-          }
-        }
-      }
-      if (r == rows) {
-        n += 8;
-        w += depth * 16;
-        continue;
-      }
-      r = rows / 4 * 4;
-    }
-    for (; r + 4 <= rows; r += 4) {
-      const float *p = a + r * a_stride;
-      vec8 s[4];
-      for (int i = 0; i < 4; i++) memcpy(&s[i], b, 32);
-      for (int k = 0; k < depth; k++) {
-        const vec8 v = *(const vec8 *)(const void *)(w + k * 8);
-        s[0] += p[k] * v;
-        s[1] += p[k + a_stride] * v;
-        s[2] += p[k + 2 * a_stride] * v;
-        s[3] += p[k + 3 * a_stride] * v;
-      }
-      for (int i = 0; i < 4; i++)
-        for (int j = 0; j < width; j++) {
-          float v = s[i][j];
-          if (residual) v += residual[(r + i) * y_stride + n + j];
-          y[(r + i) * y_stride + n + j] = v < low ? low : v > high ? high : v;
-        }
-    }
-#endif
-    for (; r < rows; r++) {
+    for (int r = 0; r < rows; r++) {
       const float *p = a + r * a_stride, *q = w;
       float s0 = b[0], s1 = b[1], s2 = b[2], s3 = b[3], s4 = b[4], s5 = b[5], s6 = b[6], s7 = b[7];
       for (int k = 0; k < depth; k++, q += 8) {
@@ -299,9 +272,10 @@ static void dense(const float *a, int a_stride, int rows, const float *w, const 
     }
     w += depth * 8;
   }
+#endif
 }
 )",
-       {"madd"}},
+       {"dense_tiles"}},
       {"product",
        R"(static void product(const float *a, const float *w, const float *bias, int depth, int columns, float *y, float low) {
   for (; columns > 0; columns--) {
@@ -314,22 +288,29 @@ static void dense(const float *a, int a_stride, int rows, const float *w, const 
 )",
        {"madd"}},
       {"depthwise_in_place",
-       R"(/* eight channels at a time; rows that are about to be overwritten are kept in a ring */
+       R"(/* rows that are about to be overwritten are kept in a ring, of all channels or of eight at a time */
 static void depthwise_in_place(const float *x, const float *w, const float *bias, float *ring, float *y, int channels, int height,
                                int width, int kh, int kw, int dw, int top, int left, float low, float high) {
+#ifdef VECTORS
+  const int line = width * channels;
+  const float *row[16];
+  for (int o = 0; o < height; o++) {
+    memcpy(ring + o % (top + 1) * line, x + o * line, (size_t)line * 4);
+    for (int i = 0; i < kh; i++) {
+      const int u = o - top + i;
+      row[i] = u < 0 || u >= height ? NULL : u <= o ? ring + u % (top + 1) * line : x + u * line;
+    }
+    depthwise_row(row, w, bias, y + o * line, channels, width, width, kh, kw, 1, dw, left, low, high);
+  }
+#else
   for (int c = 0; c < channels; c += 8)
     for (int o = 0; o < height; o++) {
       float *kept = ring + o % (top + 1) * width * 8;
       for (int p = 0; p < width; p++) memcpy(kept + p * 8, x + (o * width + p) * channels + c, 32);
       for (int p = 0; p < width; p++) {
         float *to = y + (o * width + p) * channels + c;
-#ifdef VECTORS
-        vec8 s = {0};
-        if (bias) memcpy(&s, bias + c, 32);
-#else
         float s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0;
         if (bias) s0 = bias[c], s1 = bias[c + 1], s2 = bias[c + 2], s3 = bias[c + 3], s4 = bias[c + 4], s5 = bias[c + 5], s6 = bias[c + 6], s7 = bias[c + 7];
-#endif
         for (int i = 0; i < kh; i++) {
           const int u = o - top + i, stride = u <= o ? 8 : channels;
           const float *row = u <= o ? ring + (u + top + 1) % (top + 1) * width * 8 : x + u * width * channels + c;
@@ -338,9 +319,6 @@ static void depthwise_in_place(const float *x, const float *w, const float *bias
             const int v = p - left + j * dw;
             const float *f = row + v * stride, *g = w + (i * kw + j) * channels + c;
             if (v < 0 || v >= width) continue;
-#ifdef VECTORS
-            s += *(const vec8 *)(const void *)f * *(const vec8 *)(const void *)g;
-#else
             s0 = MADD(f[0], g[0], s0);
             s1 = MADD(f[1], g[1], s1);
             s2 = MADD(f[2], g[2], s2);
@@ -349,12 +327,8 @@ static void depthwise_in_place(const float *x, const float *w, const float *bias
             s5 = MADD(f[5], g[5], s5);
             s6 = MADD(f[6], g[6], s6);
             s7 = MADD(f[7], g[7], s7);
-#endif
           }
         }
-#ifdef VECTORS
-        for (int k = 0; k < 8; k++) to[k] = s[k] < low ? low : s[k] > high ? high : s[k];
-#else
         to[0] = s0 < low ? low : s0 > high ? high : s0;
         to[1] = s1 < low ? low : s1 > high ? high : s1;
         to[2] = s2 < low ? low : s2 > high ? high : s2;
@@ -363,12 +337,12 @@ static void depthwise_in_place(const float *x, const float *w, const float *bias
         to[5] = s5 < low ? low : s5 > high ? high : s5;
         to[6] = s6 < low ? low : s6 > high ? high : s6;
         to[7] = s7 < low ? low : s7 > high ? high : s7;
-#endif
       }
     }
+#endif
 }
 )",
-       {"madd"}},
+       {"depthwise_row"}},
       {"window", R"(/* the inputs of one window as a row: taps, then channels */
 static void window(const float *x, float *to, int channels, int channel_stride, int pixel_stride, int height, int width, int kh,
                    int kw, int dh, int dw, int top, int left) {
@@ -389,15 +363,21 @@ static void window(const float *x, float *to, int channels, int channel_stride, 
       {"depthwise",
        R"(static void depthwise(const float *x, const float *w, const float *bias, float *y, int channels, int height, int width, int oh,
                       int ow, int kh, int kw, int sh, int sw, int dh, int dw, int top, int left, float low, float high) {
+#ifdef VECTORS
+  const float *row[16];
+  for (int o = 0; o < oh; o++, y += ow * channels) {
+    for (int i = 0; i < kh; i++) {
+      const int u = o * sh - top + i * dh;
+      row[i] = u < 0 || u >= height ? NULL : x + u * width * channels;
+    }
+    depthwise_row(row, w, bias, y, channels, width, ow, kh, kw, sw, dw, left, low, high);
+  }
+#else
   for (int o = 0; o < oh; o++)
     for (int p = 0; p < ow; p++, y += channels) {
       int c = 0;
       for (; c + 8 <= channels; c += 8) {
-#ifdef VECTORS
-        vec8 s = {0};
-#else
         float s[8] = {0};
-#endif
         if (bias) memcpy(&s, bias + c, 32);
         for (int i = 0; i < kh; i++) {
           const int u = o * sh - top + i * dh;
@@ -407,9 +387,6 @@ static void window(const float *x, float *to, int channels, int channel_stride, 
             if (v < 0 || v >= width) continue;
             {
               const float *f = x + (u * width + v) * channels + c, *g = w + (i * kw + j) * channels + c;
-#ifdef VECTORS
-              s += *(const vec8 *)(const void *)f * *(const vec8 *)(const void *)g;
-#else
               s[0] = MADD(f[0], g[0], s[0]);
               s[1] = MADD(f[1], g[1], s[1]);
               s[2] = MADD(f[2], g[2], s[2]);
@@ -418,7 +395,6 @@ static void window(const float *x, float *to, int channels, int channel_stride, 
               s[5] = MADD(f[5], g[5], s[5]);
               s[6] = MADD(f[6], g[6], s[6]);
               s[7] = MADD(f[7], g[7], s[7]);
-#endif
             }
           }
         }
@@ -434,9 +410,10 @@ static void window(const float *x, float *to, int channels, int channel_stride, 
         y[c] = s < low ? low : s > high ? high : s;
       }
     }
+#endif
 }
 )",
-       {"madd"}},
+       {"depthwise_row"}},
   };
   return helpers;
 }

@@ -193,9 +193,10 @@ static double reflect(double x, double low, double high) {
 
 const std::vector<Helper>& QuantizedHelpers();
 const std::vector<Helper>& FloatHelpers();
+const std::vector<Helper>& VectorHelpers();
 
 const Helper& FindHelper(std::string_view name) {
-  for (const std::vector<Helper>* list : {&Helpers(), &QuantizedHelpers(), &FloatHelpers()})
+  for (const std::vector<Helper>* list : {&Helpers(), &QuantizedHelpers(), &FloatHelpers(), &VectorHelpers()})
     for (const Helper& helper : *list)
       if (helper.name == name) return helper;
   Fail(ErrorCode::kInternal, "there is no C helper '", name, "'");

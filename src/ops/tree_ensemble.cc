@@ -78,7 +78,9 @@ int64_t TargetCount(const Node& node) {
   return targets;
 }
 
-TreeEnsembleModel ReadTrees(const Node& node) {
+}  // namespace
+
+TreeEnsembleModel ReadTreeEnsemble(const Node& node) {
   TreeEnsembleModel model;
   model.targets = static_cast<int32_t>(TargetCount(node));
   FillBranches(node, model);
@@ -98,6 +100,8 @@ TreeEnsembleModel ReadTrees(const Node& node) {
   return model;
 }
 
+namespace {
+
 void ComputeTreeEnsemble(OpContext& context) {
   const Node& node = context.node();
   const Tensor& input = context.Input(0);
@@ -105,7 +109,7 @@ void ComputeTreeEnsemble(OpContext& context) {
   FeatureRows x = ReadFeatureRows(input);
   auto transform = static_cast<PostTransform>(CheckedEnum(node, "post_transform", 0, 4));
   auto aggregate = static_cast<Aggregate>(CheckedEnum(node, "aggregate_function", 1, 3));
-  auto model = context.Prepared<TreeEnsembleModel>([&] { return ReadTrees(node); });
+  auto model = context.Prepared<TreeEnsembleModel>([&] { return ReadTreeEnsemble(node); });
   int64_t targets = model->targets;
   Tensor& y = context.Output(0, input.dtype(), {x.rows, targets});
   bool is_double = y.dtype() == DType::kDouble;

@@ -154,8 +154,11 @@ void AddLoop(GraphWriter& writer, const Node& node) {
     if (scanned[i] >= 0)
       CopyTurn(inside, scanned[i], inside.Find(body.outputs[1 + carried_count + i].name),
                Cat(Program::Mark(turn, false), "[0]"), true);
-  const int next = inside.Find(body.outputs[0].name);
-  if (program.Root(next) != program.Root(goes_on)) inside.Copy(next, goes_on);
+  // Without a condition going in, what the body says about it is ignored.
+  if (node.HasInput(1)) {
+    const int next = inside.Find(body.outputs[0].name);
+    if (program.Root(next) != program.Root(goes_on)) inside.Copy(next, goes_on);
+  }
   std::vector<int> made;
   for (size_t i = 0; i < carried_count; ++i) made.push_back(inside.Find(body.outputs[1 + i].name));
   carried.Update(inside, made);

@@ -10,7 +10,8 @@ KernelWriter FindKernel(const Node& node) {
     for (const std::vector<KernelEntry>* family :
          {&ElementwiseKernels(), &ReductionKernels(), &ProductKernels(), &ConvolutionKernels(), &PoolKernels(),
           &MovementKernels(), &QuantizedKernels(), &NormalizationKernels(), &IndexingKernels(), &AttentionKernels(),
-          &LossKernels(), &QuantizeKernels(), &NhwcKernels(), &RecurrentKernels(), &SignalKernels()})
+          &LossKernels(), &QuantizeKernels(), &NhwcKernels(), &RecurrentKernels(), &SignalKernels(),
+          &LinearAttentionKernels(), &SamplingKernels(), &ClassicKernels()})
       for (const KernelEntry& entry : *family) all.emplace(entry.name, entry.write);
     return all;
   }();

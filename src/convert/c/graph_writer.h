@@ -57,6 +57,11 @@ class GraphWriter {
   void AddStep(const Node& node);
   bool AddView(const Node& node);
   bool FailView(const Node& node) const;
+  // Rows that lie together are where they are; parts that lie one after the other are made where the whole will be.
+  bool AddSliceView(const Node& node);
+  bool JoinInPlace(const Node& node);
+  bool AddFlexAttention(const Node& node);
+  int AddBody(const Node& node, const char* attribute, int value);  // what the body makes of it
   void Emit(StepWriter& w, const std::vector<int>& inputs, const std::vector<int>& outputs);
   void UseHelper(std::string_view name);
 

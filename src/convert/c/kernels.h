@@ -30,5 +30,8 @@ const std::vector<KernelEntry>& AttentionKernels();
 const std::vector<KernelEntry>& SignalKernels();
 const std::vector<KernelEntry>& NhwcKernels();
 const std::vector<KernelEntry>& LossKernels();
+const std::vector<KernelEntry>& LinearAttentionKernels();
+const std::vector<KernelEntry>& SamplingKernels();
+const std::vector<KernelEntry>& ClassicKernels();
 
 }  // namespace ferry::c

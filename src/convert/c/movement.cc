@@ -215,6 +215,7 @@ const std::vector<KernelEntry>& MovementKernels() {
   static const std::vector<KernelEntry> kernels = {
       {"Transpose", WriteMover},
       {"Slice", WriteMover},
+      {"Compress", WriteMover},
       {"Expand", WriteMover},
       {"Tile", WriteMover},
       {"DepthToSpace", WriteMover},

@@ -46,6 +46,13 @@ int Program::Root(int value) const {
   return value;
 }
 
+size_t Program::Shift(int value) const {
+  size_t shift = 0;
+  for (; values[static_cast<size_t>(value)].root != value; value = values[static_cast<size_t>(value)].root)
+    shift += values[static_cast<size_t>(value)].shift;
+  return shift;
+}
+
 int Program::AddValue(Value value) {
   const int id = static_cast<int>(values.size());
   if (value.root < 0) value.root = id;
@@ -67,12 +74,30 @@ int Program::AddConstant(Tensor tensor) {
     const Tensor& there = constants[static_cast<size_t>(candidate)];
     if (there.dtype() == tensor.dtype() && there.size() == tensor.size()) number = candidate;
   }
+  if (number < 0) number = FindSameContent(tensor);
   Value value{.name = {}, .type = tensor.dtype(), .shape = tensor.shape(), .place = Value::Place::kConstant};
   value.number = number >= 0 ? number : static_cast<int>(constants.size());
   if (number < 0) constants.push_back(tensor);
   const int id = AddValue(std::move(value));
-  known.push_back(id);
+  // A tensor that is not kept, because there is one like it, may leave its address to another.
+  if (constants[static_cast<size_t>(values[static_cast<size_t>(id)].number)].address() == tensor.address())
+    known.push_back(id);
   return id;
+}
+
+// Tables that several steps make alike are there once. The number of the constant; a new one is noted for those to
+// come.
+int Program::FindSameContent(const Tensor& tensor) {
+  const std::string_view bytes(reinterpret_cast<const char*>(tensor.raw()), tensor.bytes());
+  std::vector<int>& alike = constants_by_hash_[std::hash<std::string_view>()(bytes)];
+  for (int number : alike) {
+    const Tensor& there = constants[static_cast<size_t>(number)];
+    if (there.dtype() == tensor.dtype() && there.size() == tensor.size() &&
+        std::equal(bytes.begin(), bytes.end(), reinterpret_cast<const char*>(there.raw())))
+      return number;
+  }
+  alike.push_back(static_cast<int>(constants.size()));
+  return -1;
 }
 
 void Program::Touch(int value, int time) {
@@ -87,17 +112,22 @@ std::string Program::Pointer(int id, bool is_written) const {
   const Value& value = values[static_cast<size_t>(id)];
   const Value& root = values[static_cast<size_t>(Root(id))];
   const std::string_view type = StoredType(value.type);
+  const size_t shift = Shift(id);
   const bool same = StoredType(root.type) == type;
-  const std::string cast = Cat(is_written ? "(" : "(const ", type, " *)");
+  const std::string cast = Cat(is_written ? "(" : "(const ", type, " *)"),
+                    none = is_written ? "(void *)" : "(const void *)";
+  auto named = [&](const char* letters) {
+    if (shift > 0)
+      return Cat("(", cast, none, is_written ? "((unsigned char *)" : "((const unsigned char *)", letters, root.number,
+                 " + ", shift, "))");
+    return same ? Cat(letters, root.number) : Cat("(", cast, none, letters, root.number, ")");
+  };
   switch (root.place) {
     case Value::Place::kArena:
-      return Cat("(", cast, is_written ? "(void *)" : "(const void *)", "(m",
-                 root.offset ? Cat(" + ", root.offset) : "", "))");
-    case Value::Place::kConstant:
-      return same ? Cat("W", root.number) : Cat("(", cast, "(const void *)W", root.number, ")");
-    case Value::Place::kInput:
-      return same ? Cat("IN", root.number) : Cat("(", cast, "(const void *)IN", root.number, ")");
-    case Value::Place::kOutput: return same ? Cat("OUT", root.number) : Cat("(", cast, "(void *)OUT", root.number, ")");
+      return Cat("(", cast, none, "(m", root.offset + shift ? Cat(" + ", root.offset + shift) : "", "))");
+    case Value::Place::kConstant: return named("W");
+    case Value::Place::kInput: return named("IN");
+    case Value::Place::kOutput: return named("OUT");
   }
   return {};
 }
@@ -122,12 +152,13 @@ void Program::ShareInPlace() {
     const int out = Root(step.output);
     Value& result = values[static_cast<size_t>(out)];
     if (result.place != Value::Place::kArena && result.place != Value::Place::kOutput) continue;
-    if (result.first != step.time) continue;
+    if (result.first != step.time || values[static_cast<size_t>(step.output)].bytes != result.bytes) continue;
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       if (step.inputs[i] < 0 || (step.overwrites >> i & 1) == 0) continue;
       const int in = Root(step.inputs[i]);
       Value& from = values[static_cast<size_t>(in)];
-      if (in == out || from.place != Value::Place::kArena || from.last != step.time || from.bytes != result.bytes)
+      if (in == out || from.place != Value::Place::kArena || from.last != step.time || from.bytes != result.bytes ||
+          values[static_cast<size_t>(step.inputs[i])].bytes != result.bytes)
         continue;
       bool read_otherwise = false;
       for (size_t j = 0; j < step.inputs.size(); ++j)

@@ -20,8 +20,9 @@ struct Value {
   DType type = DType::kUndefined;
   Shape shape;
   Place place = Place::kArena;
-  int number = -1;  // of the input, output or constant
-  int root = -1;    // whose memory it shares; itself where it has its own
+  int number = -1;   // of the input, output or constant
+  int root = -1;     // whose memory it shares; itself where it has its own
+  size_t shift = 0;  // bytes from the begin of that memory
   int first = -1, last = -1;
   size_t offset = 0;
   size_t bytes = 0;
@@ -50,6 +51,7 @@ class Program {
   size_t arena_bytes = 0;
 
   int Root(int value) const;
+  size_t Shift(int value) const;  // bytes from the begin of its root
   int AddValue(Value value);
   int AddConstant(Tensor tensor);
   void Touch(int value, int time);
@@ -62,7 +64,9 @@ class Program {
  private:
   void ShareInPlace();
   std::string Pointer(int value, bool is_written) const;
+  int FindSameContent(const Tensor& tensor);
   std::unordered_map<const std::byte*, std::vector<int>> constant_of_;
+  std::unordered_map<size_t, std::vector<int>> constants_by_hash_;  // numbers of constants
 };
 
 // Fills a program from a graph with known shapes. Throws NeedsValue or kUnsupported.

@@ -184,6 +184,13 @@ std::string StepWriter::Load(const Operand& operand, std::string_view index) {
   }
 }
 
+std::string StepWriter::Rounded(const std::string& number, DType type) {
+  const SmallFloat* small = FindSmallFloat(type);
+  if (!small) return number;
+  Use(small->get), Use(small->put);
+  return Cat(small->get, "(", small->put, "(", number, "))");
+}
+
 std::string StepWriter::Store(const Operand& operand, std::string_view index, std::string_view number) {
   if (const SmallFloat* small = FindSmallFloat(operand.type)) {
     Use(small->put);

@@ -79,6 +79,9 @@ class StepWriter {
   std::string Load(const Operand& operand, std::string_view index);
   std::string Store(const Operand& operand, std::string_view index, std::string_view number);
 
+  // A number rounded as a small float type would have it; others stay as they are.
+  std::string Rounded(const std::string& number, DType type);
+
   // Helper functions of the file, by name; they may call others.
   void Use(std::string_view helper);
   // Memory of the step alone; the name of a pointer to it.

@@ -114,7 +114,8 @@ bool GraphWriter::FailView(const Node& node) const {
 }
 
 void GraphWriter::AddStep(const Node& node) {
-  if (AddControlFlow(*this, node) || AddView(node)) return;
+  if (AddControlFlow(*this, node) || AddFlexAttention(node)) return;
+  if (AddView(node) || AddSliceView(node) || JoinInPlace(node)) return;
   StepWriter w(node, options_);
   std::vector<int> inputs, outputs;
   for (size_t i = 0; i < node.inputs.size(); ++i) {

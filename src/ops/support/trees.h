@@ -58,6 +58,8 @@ struct TreeEnsembleModel {
   int32_t FindLeaf(int32_t root, std::span<const double> x) const;
 };
 
+// The form of TreeEnsemble.
+TreeEnsembleModel ReadTreeEnsemble(const Node& node);
 // The form of TreeEnsembleClassifier and TreeEnsembleRegressor: nodes with ids inside numbered trees, and votes (prefix
 // "class" or "target") that name the node they belong to.
 TreeEnsembleModel ReadLegacyTrees(const Node& node, const std::string& votes_prefix, int64_t targets);

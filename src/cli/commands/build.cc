@@ -41,7 +41,9 @@ constexpr Option kOptions[] = {
     {.name = "weights-file",
      .help = "put large weights into NAME.bin, which the assembler takes in (.incbin; gcc and clang)"},
     {.name = "static-weights", .help = "write all weights as C arrays (this is usual)"},
-    {.name = "fit", .value = "BYTES", .help = "fail when the arena needs more than this"},
+    {.name = "fit",
+     .value = "BYTES",
+     .help = "do steps by stripes of rows until the arena has no more than this; fail where that is not enough"},
     {.name = "verify",
      .help = "compile it with $CC or cc, run it on recorded or random inputs and compare with the engine"},
     {.name = "inputs",
@@ -176,6 +178,18 @@ Verdict Check(const CBuild& built, const std::string& folder, const std::string&
   return verdict;
 }
 
+Json StripesJson(const CBuild& built) {
+  Json stripes = Json::Array{};
+  for (const CStripes& run : built.stripes)
+    stripes.Add(Json()
+                    .Set("first", run.first)
+                    .Set("last", run.last)
+                    .Set("nodes", static_cast<int64_t>(run.nodes))
+                    .Set("stripes", static_cast<int64_t>(run.stripes))
+                    .Set("more_multiply_adds", run.more_multiply_adds));
+  return stripes;
+}
+
 void Report(const Arguments& arguments, const CBuild& built, const std::string& folder, const Verdict& verdict) {
   int64_t multiply_adds = 0;
   for (const CStep& step : built.steps) multiply_adds += step.multiply_adds;
@@ -207,6 +221,7 @@ void Report(const Arguments& arguments, const CBuild& built, const std::string& 
                    .Set("inputs", std::move(inputs))
                    .Set("outputs", std::move(outputs))
                    .Set("steps", std::move(steps));
+    if (!built.stripes.empty()) all.Set("stripes", StripesJson(built));
     if (verdict.asked) all.Set("verified", verdict.good);
     if (verdict.us > 0) all.Set("median_us", verdict.us);
     return PrintJson(all);
@@ -215,6 +230,9 @@ void Report(const Arguments& arguments, const CBuild& built, const std::string& 
       Cat(Printable(JoinPath(folder, built.name)), ".c: ", Plural(static_cast<int64_t>(built.steps.size()), "step"),
           ", ", HumanCount(static_cast<double>(multiply_adds)), " multiply-adds, arena ", built.arena_bytes,
           " bytes, weights ", built.weight_bytes, " bytes\n");
+  for (const CStripes& run : built.stripes)
+    text += Cat("nodes '", Printable(run.first), "' to '", Printable(run.last), "' in ", run.stripes,
+                " stripes: ", HumanCount(static_cast<double>(run.more_multiply_adds)), " multiply-adds more\n");
   for (const CArgument& input : built.inputs)
     if (input.is_fixed) text += Cat("input '", Printable(input.name), "' is fixed\n");
   if (arguments.Has("verify")) text += "compiled, run, and as the engine has it\n";
@@ -242,10 +260,8 @@ int Run(const Arguments& arguments) {
   }
   request.fast = arguments.Get("target", "c99") != "plain";
   request.weights_file = arguments.Has("weights-file");
+  if (arguments.Has("fit")) request.most_arena_bytes = static_cast<size_t>(BytesFrom(arguments, "fit"));
   const CBuild built = BuildC(request);
-  if (arguments.Has("fit") && built.arena_bytes > static_cast<size_t>(BytesFrom(arguments, "fit")))
-    Fail(ErrorCode::kLimit, "the arena needs ", built.arena_bytes, " bytes, more than ",
-         Printable(arguments.Get("fit")));
   const std::string folder = arguments.Get("output");
   MakeFolder(folder);
   WriteFile(folder, Cat(built.name, ".c"), built.source);

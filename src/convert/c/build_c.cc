@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "convert/c/fit.h"
 #include "convert/c/graph_writer.h"
 #include "convert/c/print_source.h"
 #include "convert/c/rewrite.h"
@@ -88,7 +89,13 @@ class Builder {
     for (const ValueInfo& output : model.graph.outputs) outputs.push_back(output.name);
     try {
       const c::WriterOptions options{request_.fast};
-      c::WriteSteps(rewritten_.graph, rewritten_.facts, input_names_, outputs, options, program_);
+      const c::ProgramRequest wanted{input_names_, outputs, options};
+      program_ = c::WriteProgram(rewritten_, wanted);
+      if (request_.most_arena_bytes > 0 && program_.arena_bytes > request_.most_arena_bytes) {
+        c::FittedProgram fitted = c::FitProgram(rewritten_, program_, wanted, request_.most_arena_bytes);
+        program_ = std::move(fitted.program);
+        stripes_ = std::move(fitted.stripes);
+      }
     } catch (const c::NeedsValue& needs) {
       if (Fix({needs.name})) return false;
       Fail(ErrorCode::kUnsupported, "value '", Printable(needs.name),
@@ -120,8 +127,8 @@ class Builder {
   }
 
   CBuild Print() {
-    program_.Place();
     CBuild made;
+    made.stripes = stripes_;
     made.name = request_.name;
     size_t next = 0;
     for (const ValueInfo& input : request_.model.graph.inputs) {
@@ -150,6 +157,7 @@ class Builder {
   std::map<std::string, Tensor> fixed_;
   c::RewrittenGraph rewritten_;
   c::Program program_;
+  std::vector<CStripes> stripes_;
   std::vector<std::string> input_names_;
 };
 

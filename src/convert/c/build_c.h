@@ -19,6 +19,7 @@ struct CBuildRequest {
   std::map<std::string, Shape> shapes;        // of inputs whose sizes the model leaves open
   bool fast = true;                           // forms for particular processors beside the plain loops
   bool weights_file = false;                  // large weights go to a file that the assembler takes in
+  size_t most_arena_bytes = 0;                // steps are done by stripes until the arena has no more; 0: as it comes
 };
 
 struct CArgument {
@@ -35,16 +36,25 @@ struct CStep {
   size_t live_bytes = 0;  // of the arena while it runs
 };
 
+// Steps from one node to another that are done by stripes of rows, so that the arena is small enough.
+struct CStripes {
+  std::string first, last;
+  size_t nodes = 0, stripes = 0;
+  int64_t more_multiply_adds = 0;  // for rows that two stripes need
+};
+
 struct CBuild {
   std::string name;
   std::string source, header, cmake;
   std::string weights;  // NAME.bin, where asked for
   std::vector<CArgument> inputs, outputs;
   std::vector<CStep> steps;
+  std::vector<CStripes> stripes;
   size_t arena_bytes = 0, weight_bytes = 0;
 };
 
-// Throws kUnsupported naming the node and the operator that cannot be written.
+// Throws kUnsupported naming the node and the operator that cannot be written, kLimit when the arena cannot be made
+// small enough.
 CBuild BuildC(const CBuildRequest& request);
 
 // A file's name or the user's as a C identifier.

@@ -33,25 +33,31 @@ std::string MainText(const CBuild& built) {
   for (const CArgument& argument : built.inputs) add(argument, "fread", reads, number++);
   for (const CArgument& argument : built.outputs) add(argument, "fwrite", writes, number++);
   const std::string run = Cat(built.name, "_run(", call, ")");
-  return Cat("#define _POSIX_C_SOURCE 199309L\n#include <stdio.h>\n#include <stdlib.h>\n#include <time.h>\n#include \"",
-             built.name, ".h\"\n", buffers,
-             "static double t[10001];\n"
-             "static double now(void) { struct timespec s; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &s); return "
-             "(double)s.tv_sec * 1e6 + (double)s.tv_nsec * 1e-3; }\n"
-             "static int order(const void *a, const void *b) { const double x = *(const double *)a, y = *(const double "
-             "*)b; return (x > y) - (x < y); }\n"
-             "int main(int count, char **word) {\n  FILE *f;\n  if (count < 3) return 2;\n  f = fopen(word[1], "
-             "\"rb\");\n  if (!f) return 2;\n",
-             reads, "  fclose(f);\n  ", run, ";\n  f = fopen(word[2], \"wb\");\n  if (!f) return 2;\n", writes,
-             "  if (fclose(f) != 0) return 2;\n  if (count > 3) {\n    const double end = now() + atof(word[3]) * "
-             "1e6;\n    int k = 0, batch = 1;\n"
-             "    for (;;) { const double s = now(); for (int i = 0; i < batch; i++) ",
-             run,
-             "; if (now() - s > 50 || batch > 1000000) break; batch *= 2; }\n"
-             "    do { const double s = now(); for (int i = 0; i < batch; i++) ",
-             run,
-             "; t[k++] = (now() - s) / batch; } while ((now() < end || k < 3) && k < 10000);\n"
-             "    qsort(t, (size_t)k, sizeof t[0], order);\n    printf(\"%.4f\\n\", t[k / 2]);\n  }\n  return 0;\n}\n");
+  // Once in memory that is full of what nobody has written: no number, and no index.
+  const std::string checked =
+      Cat("memset(arena, 0xff, sizeof arena);\n  ", built.name, "_run_in(arena", call.empty() ? "" : ", ", call, ")");
+  buffers += Cat("static uint64_t arena[", built.arena_bytes / 8 + 2, "];\n");
+  return Cat(
+      "#define _POSIX_C_SOURCE 199309L\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include "
+      "<time.h>\n#include \"",
+      built.name, ".h\"\n", buffers,
+      "static double t[10001];\n"
+      "static double now(void) { struct timespec s; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &s); return "
+      "(double)s.tv_sec * 1e6 + (double)s.tv_nsec * 1e-3; }\n"
+      "static int order(const void *a, const void *b) { const double x = *(const double *)a, y = *(const double "
+      "*)b; return (x > y) - (x < y); }\n"
+      "int main(int count, char **word) {\n  FILE *f;\n  if (count < 3) return 2;\n  f = fopen(word[1], "
+      "\"rb\");\n  if (!f) return 2;\n",
+      reads, "  fclose(f);\n  ", checked, ";\n  f = fopen(word[2], \"wb\");\n  if (!f) return 2;\n", writes,
+      "  if (fclose(f) != 0) return 2;\n  if (count > 3) {\n    const double end = now() + atof(word[3]) * "
+      "1e6;\n    int k = 0, batch = 1;\n"
+      "    for (;;) { const double s = now(); for (int i = 0; i < batch; i++) ",
+      run,
+      "; if (now() - s > 50 || batch > 1000000) break; batch *= 2; }\n"
+      "    do { const double s = now(); for (int i = 0; i < batch; i++) ",
+      run,
+      "; t[k++] = (now() - s) / batch; } while ((now() < end || k < 3) && k < 10000);\n"
+      "    qsort(t, (size_t)k, sizeof t[0], order);\n    printf(\"%.4f\\n\", t[k / 2]);\n  }\n  return 0;\n}\n");
 }
 
 std::string ReadText(const std::string& path) {

@@ -87,14 +87,20 @@ class Fitter {
       return std::max(a.second.bytes, table.MostOutside(a.second.run)) <
              std::max(b.second.bytes, table.MostOutside(b.second.run));
     });
-    if (runs.size() > kMostTries) runs.resize(kMostTries);
+    size_t tries = 0;
     for (const auto& [rank, estimate] : runs) {
+      // What cannot fit is only written to know how small it gets.
+      if (tries++ >= (rank < kHopeless ? kMostTries : kMostTries / 6)) break;
       RewrittenGraph split = finder.Split(estimate.run);
       Program program = WriteProgram(split, request_);
       const std::string first = NameOf(graph.graph.nodes[estimate.run.begin]),
                         last = NameOf(graph.graph.nodes[estimate.run.end - 1]);
-      if (program.arena_bytes < least_.bytes)
-        least_ = {program.arena_bytes, Cat("'", first, "' to '", last, "' in ", estimate.stripes, " stripes")};
+      if (program.arena_bytes < least_.bytes) {
+        least_ = {program.arena_bytes, {}};
+        for (const CStripes& before : made.stripes)
+          least_.how += Cat("'", before.first, "' to '", before.last, "' in ", before.stripes, " stripes, ");
+        least_.how += Cat("'", first, "' to '", last, "' in ", estimate.stripes, " stripes");
+      }
       if (program.arena_bytes > most_) {
         const size_t behind = split.graph.nodes.size() - (graph.graph.nodes.size() - estimate.run.end);
         const StepTable left(split.graph, program, most_);
@@ -139,13 +145,24 @@ Program WriteProgram(const RewrittenGraph& rewritten, const ProgramRequest& requ
 
 FittedProgram FitProgram(const RewrittenGraph& whole, const Program& program, const ProgramRequest& request,
                          size_t most_bytes) {
+  auto attempt = [&](size_t bytes, Least& least) {
+    std::optional<FittedProgram> best;
+    for (Search search : {Search::kCheapest, Search::kAhead, Search::kAtOnce}) {
+      std::optional<FittedProgram> made = Fitter(request, bytes, search, least).Fit(whole, program);
+      if (made && (!best || MultiplyAdds(made->program) < MultiplyAdds(best->program))) best = std::move(made);
+    }
+    return best;
+  };
   Least least;
-  std::optional<FittedProgram> best;
-  for (Search search : {Search::kCheapest, Search::kAhead, Search::kAtOnce}) {
-    std::optional<FittedProgram> made = Fitter(request, most_bytes, search, least).Fit(whole, program);
-    if (made && (!best || MultiplyAdds(made->program) < MultiplyAdds(best->program))) best = std::move(made);
+  if (std::optional<FittedProgram> made = attempt(most_bytes, least)) return std::move(*made);
+  // How small it can be: each turn halves what is not known, where a turn takes little.
+  size_t weights = 0, low = most_bytes;
+  for (const Tensor& constant : program.constants) weights += constant.bytes();
+  constexpr size_t kQuickly = 4 << 20;
+  for (int turn = 0; turn < 6 && weights < kQuickly && least.bytes < program.arena_bytes; ++turn) {
+    const size_t middle = low + (least.bytes - low) / 2;
+    if (!attempt(middle, least)) low = middle;
   }
-  if (best) return std::move(*best);
   const std::string reached = least.bytes < program.arena_bytes
                                   ? Cat("; by stripes of rows it comes down to ", least.bytes, " (", least.how, ")")
                                   : std::string("; stripes of rows do not make it smaller");

@@ -1,0 +1,17 @@
+# 64-bit ARM from another machine: Debian's cross compiler, and the libraries that scripts/build_arm64 unpacks.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+get_filename_component(arm64_root ${CMAKE_CURRENT_LIST_DIR}/../build-arm64/sysroot ABSOLUTE)
+set(CMAKE_FIND_ROOT_PATH ${arm64_root})
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+# Tests run here as well, slowly; FERRY_QEMU_CPU names a processor.
+if(DEFINED ENV{FERRY_QEMU_CPU})
+  set(arm64_cpu -cpu $ENV{FERRY_QEMU_CPU})
+endif()
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 ${arm64_cpu} -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=${arm64_root}/usr/lib/aarch64-linux-gnu)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/processor.h"
 #include "kernels/bf16_gemm.h"
 #include "kernels/count.h"
 #include "kernels/elementwise.h"
@@ -139,9 +140,27 @@ bool HasVnni() {
 FERRY_CHOOSE(Bf16Kernels)
 #endif
 
+#if defined(__aarch64__)
+namespace neon {
+extern const Int8Kernels kInt8DotKernels;
+}
+
+namespace {
+bool HasDot() {
+  static const bool has = [] {
+    const char* wanted = getenv("FERRY_ISA");
+    return BestIsa() == Isa::kNeon && !(wanted && strcmp(wanted, "neon") == 0) && HasArmDotProducts();
+  }();
+  return has;
+}
+}  // namespace
+#endif
+
 const Int8Kernels& BestInt8Kernels() {
 #if defined(__x86_64__)
   if (HasVnni()) return avx512::kInt8VnniKernels;
+#elif defined(__aarch64__)
+  if (HasDot()) return neon::kInt8DotKernels;
 #endif
   return Int8KernelsOf(BestIsa());
 }

@@ -7,8 +7,8 @@ namespace ferry {
 // WebAssembly kBaseline and kWasm.
 enum class Isa { kBaseline, kSse4, kAvx2, kAvx512, kNeon, kWasm };
 
-// The best one that is compiled in and that this CPU has. FERRY_ISA=baseline, sse4 or avx2 in the environment lowers
-// it.
+// The best one that is compiled in and that this CPU has. FERRY_ISA=baseline, sse4, avx2 or neon (without dot
+// products) in the environment lowers it.
 Isa BestIsa();
 
 // Those from which it was chosen. Where an instruction set is not compiled in, they are those of the baseline.

@@ -28,6 +28,7 @@ PYBIND11_MODULE(_ferry, m) {
   m.def("version", [] { return kVersion; });
   m.def("numpy_type", [](py::handle type) { return NumpyType(ToDType(type)); });
   BindValue(m);
+  BindDlpack(m);
   BindSession(m);
   BindCompare(m);
   BindDoctor(m);

@@ -103,17 +103,30 @@ class PySession {
     return out;
   }
 
-  // Results stay values. `places` has one entry per result: a value whose memory it is to be written to, or None.
+  // Results stay values. `places` has one entry per result: a value whose memory it is to be written to, the name of
+  // the device that it is to stay on, or None.
   py::list RunBound(const py::object& names, const py::object& feeds, const py::list& places, PyRunOptions* given,
                     Profile* profile) const {
-    std::vector<std::optional<Tensor>> bound;
-    for (py::handle place : places)
-      bound.push_back(place.is_none() ? std::nullopt : std::optional(place.cast<const PyValue&>().value.tensor()));
+    struct Place {
+      std::optional<Tensor> tensor;
+      MemorySpace* space = nullptr;  // where a tensor is made that has no place yet; null: on the host
+    };
+    std::vector<Place> bound;
+    for (py::handle place : places) {
+      if (py::isinstance<py::str>(place))
+        bound.push_back({std::nullopt, &SpaceNamed(place.cast<std::string>(), 0)});
+      else if (place.is_none())
+        bound.emplace_back();
+      else
+        bound.push_back({place.cast<const PyValue&>().value.tensor()});
+    }
     RunOptions options{.profile = profile};
     if (!bound.empty())
       options.place_result = [&bound](size_t index, DType dtype, const Shape& shape) {
-        if (index >= bound.size() || !bound[index]) return Tensor();
-        const Tensor& there = *bound[index];
+        if (index >= bound.size()) return Tensor();
+        if (bound[index].space) return Tensor(dtype, shape, *bound[index].space);
+        if (!bound[index].tensor) return Tensor();
+        const Tensor& there = *bound[index].tensor;
         if (there.dtype() != dtype || there.shape() != shape)
           Fail(ErrorCode::kInvalidArgument, "output ", index, " is bound to ", there.dtype(), there.shape(),
                ", and the run gives ", dtype, shape);
@@ -218,9 +231,14 @@ void BindSession(py::module_& m) {
       .def_readwrite("exact", &PyOptions::exact)
       .def_readwrite("tune", &PyOptions::tune)
       .def_readwrite("cache", &PyOptions::cache_folder)
+      .def_readwrite("provider", &PyOptions::provider)
+      .def_readwrite("device_memory", &PyOptions::device_memory)
       .def_property(
           "precision",
-          [](const PyOptions& options) { return options.precision == Precision::kBf16 ? "bf16" : "float32"; },
+          [](const PyOptions& options) {
+            constexpr const char* kNames[] = {"float32", "bf16", "tf32", "fp16"};
+            return kNames[static_cast<size_t>(options.precision)];
+          },
           [](PyOptions& options, const std::string& name) { options.precision = PrecisionNamed(name); })
       .def_property(
           "max_iterations", [](const PyOptions& options) { return options.limits.iterations; },

@@ -12,12 +12,15 @@ namespace ferry::python {
 namespace {
 
 // The caller vouches for the memory at `address`, as it does with any raw pointer.
-PyValue OverAddress(uintptr_t address, py::handle type, const std::vector<int64_t>& dims) {
+PyValue OverAddress(uintptr_t address, py::handle type, const std::vector<int64_t>& dims, const std::string& device,
+                    int64_t number) {
   DType dtype = ToDType(type);
   Require(dtype != DType::kString, "strings have no address");
   Shape shape(dims);
   Require(address != 0 || shape.ElementCount() == 0, "the address is null");
-  return {Tensor::Borrow(dtype, shape, reinterpret_cast<const void*>(address))};
+  const size_t bytes = StorageBytes(dtype, shape.ElementCount());
+  MemorySpace& space = SpaceNamed(device, number);
+  return {Tensor(dtype, shape, Buffer::Borrow(reinterpret_cast<const void*>(address), bytes, nullptr, space))};
 }
 
 PyValue Create(const std::vector<int64_t>& dims, py::handle type) {
@@ -32,7 +35,9 @@ void Update(PyValue& target, py::handle source) {
   const Tensor& from = given.tensor();
   Require(from.dtype() == to.dtype() && from.shape() == to.shape(), "the value is ", to.dtype(), to.shape(),
           " and can't be updated with ", from.dtype(), from.shape());
-  if (to.dtype() == DType::kString) {
+  if (!to.on_host()) {
+    to.space().CopyFromHost(to.address(), from.raw(), from.bytes());
+  } else if (to.dtype() == DType::kString) {
     std::copy(from.Data<std::string>(), from.Data<std::string>() + from.size(), to.MutableData<std::string>());
   } else if (to.bytes() > 0) {
     std::memmove(to.mutable_raw(), from.raw(), to.bytes());
@@ -73,7 +78,15 @@ void BindValue(py::module_& m) {
           },
           py::arg("array"), py::arg("type") = py::none())
       .def_static("create", &Create)
-      .def_static("at_address", &OverAddress)
+      .def_static("at_address", &OverAddress, py::arg("address"), py::arg("type"), py::arg("shape"),
+                  py::arg("device") = "cpu", py::arg("number") = 0)
+      .def("to", [](const PyValue& v, const std::string& device,
+                    int64_t number) { return PyValue{v.value.tensor().In(SpaceNamed(device, number))}; })
+      .def("device",
+           [](const PyValue& v) {
+             return v.value.is_tensor() && !v.value.tensor().on_host() ? std::string(v.value.tensor().space().name())
+                                                                       : std::string("cpu");
+           })
       .def_static("sparse", &MakeSparse)
       .def("update", &Update)
       .def("shape", &ShapeOf)
@@ -88,9 +101,13 @@ void BindValue(py::module_& m) {
              const Tensor& tensor = v.value.is_sparse() ? v.value.sparse().values : v.value.tensor();
              return static_cast<int>(tensor.dtype());
            })
-      .def("address", [](const PyValue& v) { return reinterpret_cast<uintptr_t>(v.value.tensor().raw()); })
+      .def("address", [](const PyValue& v) { return reinterpret_cast<uintptr_t>(v.value.tensor().address()); })
       .def("bytes", [](const PyValue& v) { return v.value.tensor().bytes(); })
-      .def("numpy", [](const PyValue& v) { return ToPython(v.value); })
+      .def("numpy",
+           [](const PyValue& v) {
+             const bool elsewhere = v.value.is_tensor() && !v.value.tensor().on_host();
+             return ToPython(elsewhere ? Value(v.value.tensor().In(HostMemory())) : v.value);
+           })
       .def("sparse_values", [](const PyValue& v) { return ToNumpy(v.value.sparse().values); })
       .def("sparse_indices", [](const PyValue& v) { return ToNumpy(v.value.sparse().indices); });
 }

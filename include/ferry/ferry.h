@@ -159,13 +159,25 @@ FERRY_API const int64_t* ferry_tensor_dims(const ferry_value* value);
 FERRY_API int64_t ferry_tensor_size(const ferry_value* value);
 /* The bytes that ferry_tensor_data points at. */
 FERRY_API size_t ferry_tensor_bytes(const ferry_value* value);
-/* The elements of a tensor, row-major; NULL for strings and for other kinds. */
+/* The elements of a tensor, row-major; NULL for strings, for other kinds, and for tensors on a device. */
 FERRY_API const void* ferry_tensor_data(const ferry_value* value);
 /* The same for writing: NULL also for tensors over memory of the caller's (ferry_tensor_borrow). Values that share the
  * elements change with it. */
 FERRY_API void* ferry_tensor_mutable_data(ferry_value* value);
 /* String `index` of a string tensor; NULL when there is none. `length`, when not NULL, gets its length. */
 FERRY_API const char* ferry_tensor_string(const ferry_value* value, int64_t index, size_t* length);
+
+/* A tensor over memory of a device that the caller owns, "cuda" or "cuda:0" (or "cpu"): `data` is an address there. It
+ * must stay as it is until the value, and what came of it, is freed, and what was asked of the device to fill it must
+ * be done. */
+FERRY_API ferry_status* ferry_tensor_borrow_on(const char* device, ferry_dtype type, const int64_t* dims, size_t rank,
+                                               void* data, size_t bytes, ferry_value** out);
+/* The same tensor in the memory of a device, or of the host ("cpu"): a copy unless it lies there already. */
+FERRY_API ferry_status* ferry_tensor_to(const ferry_value* value, const char* device, ferry_value** out);
+/* Where the elements of a tensor lie: "cpu", "cuda:0"; "" for other kinds. */
+FERRY_API const char* ferry_tensor_device(const ferry_value* value);
+/* Their address in that memory; NULL for strings and for other kinds. */
+FERRY_API void* ferry_tensor_device_data(const ferry_value* value);
 
 /* How many elements a sequence has; 0 for other kinds. */
 FERRY_API size_t ferry_sequence_count(const ferry_value* value);
@@ -197,7 +209,8 @@ FERRY_API ferry_status* ferry_options_create(ferry_options** out);
 FERRY_API void ferry_options_free(ferry_options* options);
 /* Threads that one run may use, the caller's included; 0 (the default): one per core; 1: no thread is made. */
 FERRY_API ferry_status* ferry_options_set_threads(ferry_options* options, int threads);
-/* Where to run: "cpu" (the default). Another name is refused when the session is opened, with the names there are. */
+/* Where to run: "cpu" (the default), "cuda", or several in the order of preference, "cuda,cpu". Another name, or one
+ * that cannot be had here, is refused when the session is opened. */
 FERRY_API ferry_status* ferry_options_set_provider(ferry_options* options, const char* provider);
 /* Says what a named dimension ("batch") will always be; a run with another size is refused. */
 FERRY_API ferry_status* ferry_options_set_dimension(ferry_options* options, const char* name, int64_t value);
@@ -227,6 +240,9 @@ FERRY_API ferry_status* ferry_options_set_time_limit(ferry_options* options, dou
 FERRY_API ferry_status* ferry_options_set_max_bytes(ferry_options* options, size_t bytes);
 /* How many nodes the functions of a model may become when it is opened; a million by default. */
 FERRY_API ferry_status* ferry_options_set_max_expanded_nodes(ferry_options* options, size_t nodes);
+/* How many bytes all sessions of this process together may take of a GPU's memory, weights among them, until
+ * FERRY_LIMIT; 0 (the default): any. The last session that names a number decides. */
+FERRY_API ferry_status* ferry_options_set_device_memory(ferry_options* options, size_t bytes);
 /* For how many sets of input shapes what a run needs is kept ready; 32 by default, at least 1. The one that was not
  * used for the longest time leaves first. */
 FERRY_API ferry_status* ferry_options_set_max_programs(ferry_options* options, int programs);
@@ -344,6 +360,8 @@ FERRY_API void ferry_run_options_free(ferry_run_options* options);
 FERRY_API ferry_status* ferry_run_options_set_profile(ferry_run_options* options, ferry_profile* profile);
 /* Outputs lie in the caller's memory. The struct is copied; NULL: in memory of Ferry's own. */
 FERRY_API ferry_status* ferry_run_options_set_allocator(ferry_run_options* options, const ferry_allocator* allocator);
+/* Outputs stay in the memory of a device ("cuda"), where an allocator's memory then is as well; NULL: on the host. */
+FERRY_API ferry_status* ferry_run_options_set_device(ferry_run_options* options, const char* device);
 /* Limits of these runs in place of their session's; 0: the session's. Making ready for new shapes is part of a run. */
 FERRY_API ferry_status* ferry_run_options_set_time_limit(ferry_run_options* options, double seconds);
 FERRY_API ferry_status* ferry_run_options_set_max_bytes(ferry_run_options* options, size_t bytes);

@@ -56,6 +56,7 @@ struct ferry_run_options {
   std::chrono::nanoseconds time_limit{0};
   size_t max_bytes = 0;
   int64_t max_iterations = 0;
+  ferry::MemorySpace* space = nullptr;  // where results lie; null: on the host
 };
 
 struct ferry_report {
@@ -103,6 +104,9 @@ inline Shape ToShape(const int64_t* dims, size_t rank) {
   if (rank > 0) RequirePointer(dims, "dims");
   return Shape(std::span<const int64_t>(dims, rank));
 }
+
+// "cpu", "cuda" or "cuda:0"; throws where it cannot be had.
+MemorySpace& SpaceNamed(const char* device);
 
 inline void Give(ferry_value** out, Value value) {
   RequirePointer(out, "out");

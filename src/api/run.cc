@@ -30,7 +30,7 @@ std::vector<std::string> NamesOf(const char* const* names, size_t count) {
 }
 
 // A tensor in memory that the caller's allocator gives, and gets back when nobody uses the tensor any more.
-Tensor Allocate(const ferry_allocator& allocator, size_t output, DType dtype, const Shape& shape) {
+Tensor Allocate(const ferry_allocator& allocator, size_t output, DType dtype, const Shape& shape, MemorySpace& space) {
   size_t bytes = StorageBytes(dtype, shape.ElementCount());
   if (bytes == 0) return {};
   void* memory = allocator.allocate(allocator.user, output, bytes);
@@ -38,7 +38,7 @@ Tensor Allocate(const ferry_allocator& allocator, size_t output, DType dtype, co
   std::shared_ptr<const void> keep(memory, [allocator](const void* given) {
     if (allocator.release) allocator.release(allocator.user, const_cast<void*>(given));
   });
-  Tensor tensor = Tensor::Borrow(dtype, shape, memory, std::move(keep));
+  Tensor tensor(dtype, shape, Buffer::Borrow(memory, bytes, std::move(keep), space));
   size_t width = std::max<size_t>(1, static_cast<size_t>(BitWidth(dtype)) / (IsComplex(dtype) ? 16 : 8));
   Require(tensor.IsAligned(width), "the memory for output ", output, " is not aligned to ", width, " bytes");
   return tensor;
@@ -52,10 +52,13 @@ RunOptions OptionsOf(const ferry_run_options* options) {
   made.time_limit = options->time_limit;
   made.max_bytes = options->max_bytes;
   made.max_iterations = options->max_iterations;
+  MemorySpace& space = options->space ? *options->space : HostMemory();
   if (options->allocator)
-    made.place_result = [allocator = *options->allocator](size_t output, DType dtype, const Shape& shape) {
-      return Allocate(allocator, output, dtype, shape);
+    made.place_result = [allocator = *options->allocator, &space](size_t output, DType dtype, const Shape& shape) {
+      return Allocate(allocator, output, dtype, shape, space);
     };
+  else if (&space != &HostMemory())
+    made.place_result = [&space](size_t, DType dtype, const Shape& shape) { return Tensor(dtype, shape, space); };
   return made;
 }
 

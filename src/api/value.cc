@@ -131,12 +131,12 @@ size_t ferry_tensor_bytes(const ferry_value* value) {
 
 const void* ferry_tensor_data(const ferry_value* value) {
   const Tensor* tensor = TensorIn(value);
-  return tensor ? tensor->raw() : nullptr;
+  return tensor && tensor->on_host() ? tensor->raw() : nullptr;
 }
 
 void* ferry_tensor_mutable_data(ferry_value* value) {
   const Tensor* tensor = TensorIn(value);
-  if (!tensor || !tensor->buffer() || tensor->buffer()->is_borrowed()) return nullptr;
+  if (!tensor || !tensor->on_host() || !tensor->buffer() || tensor->buffer()->is_borrowed()) return nullptr;
   return value->value.tensor().mutable_raw();
 }
 

@@ -65,7 +65,7 @@ bool AreOutputsOf(const Graph& graph, const std::vector<std::string>& results) {
 }  // namespace
 
 ProviderOptions ProviderOptionsFrom(const SessionOptions& options) {
-  return {options.exact, options.tune, options.precision};
+  return {options.exact, options.tune, options.precision, options.device_memory};
 }
 
 LoadedModel::LoadedModel(Model model, const SessionOptions& options)

@@ -32,11 +32,16 @@ class PlanBuilder {
         weights_(weights),
         plan_(std::make_shared<Plan>()) {}
 
+  // Spaces that are not named are the host's.
   PlannedProgram Build(const std::vector<std::string>& inputs, const std::vector<std::string>& results,
-                       const std::vector<MemorySpace*>& input_spaces = {}) {
-    for (size_t i = 0; i < inputs.size(); ++i)
-      plan_->inputs.push_back(AddInput(inputs[i], i < input_spaces.size() ? *input_spaces[i] : HostMemory()));
-    for (const std::string& name : results) is_result_.insert(name);
+                       const std::vector<MemorySpace*>& input_spaces = {},
+                       const std::vector<MemorySpace*>& result_spaces = {}) {
+    auto space_in = [](const std::vector<MemorySpace*>& spaces, size_t i) -> MemorySpace& {
+      return i < spaces.size() ? *spaces[i] : HostMemory();
+    };
+    for (size_t i = 0; i < inputs.size(); ++i) plan_->inputs.push_back(AddInput(inputs[i], space_in(input_spaces, i)));
+    for (size_t i = 0; i < results.size(); ++i)
+      if (&space_in(result_spaces, i) == &HostMemory()) is_result_.insert(results[i]);
     SelectNodes(results);
     const std::vector<ImageChain> chains = compilers_.first().FindChains(selected_, find_facts_, results);
     auto chain = chains.begin();
@@ -48,8 +53,8 @@ class PlanBuilder {
         AddStep(*selected_[i]);
       i = begins ? chain++->last : i + 1;
     }
-    for (const std::string& name : results) {
-      plan_->results.push_back(SlotIn(HostMemory(), SlotToRead(name, "an output of the model")));
+    for (size_t i = 0; i < results.size(); ++i) {
+      plan_->results.push_back(SlotIn(space_in(result_spaces, i), SlotToRead(results[i], "an output of the model")));
       MakeReadable(plan_->results.back());
     }
     PlannedProgram program{std::move(plan_), std::move(kernels_)};
@@ -192,14 +197,18 @@ class PlanBuilder {
     for (const std::string& input : node.inputs)
       step.inputs.push_back(input.empty() ? -1 : SlotToRead(input, Describe(node)));
     if (step.is_view && BindConstantView(node, step.inputs)) return;
+    MemorySpace& bodies_in = SpaceOfBodies(node);
     for (const Attribute& attribute : node.attributes)
-      if (auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.held)) AddBody(node, **body, step, kernels);
+      if (auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.held))
+        AddBody(node, **body, bodies_in, step, kernels);
     if (is_transposed_view) {
       step.kernel.name = "view";
       kernels.kernel = MakeViewKernel(*op, node.Ints("perm"));
     } else {
+      step.space = &bodies_in;
       ChooseKernel(node, *op, step, kernels);
     }
+    if (&bodies_in != &HostMemory()) LeaveToBodies(bodies_in, step);
     BringInputs(step);
     for (const std::string& output : node.outputs)
       step.outputs.push_back(output.empty() || !needed_.count(output) ? -1 : SlotToWrite(output, *step.space));
@@ -224,7 +233,7 @@ class PlanBuilder {
       if (&memory != &HostMemory() && (!is_plain || step.is_view || !step.bodies.empty())) continue;
       const KernelRequest request{node, op, inputs, outputs, weights_};
       if (&memory == &HostMemory() && !compilers_.lists_cpu && &entry == &compilers_.entries.back() && !step.is_view &&
-          !compilers_.first().LeavesToHost(request))
+          step.space == &HostMemory() && !compilers_.first().LeavesToHost(request))
         FailUnlisted(node, op);
       std::optional<ChosenKernel> chosen = entry.compiler->Choose(request);
       if (!chosen) continue;
@@ -244,6 +253,48 @@ class PlanBuilder {
     const std::string names = Join(asked, ",");
     Fail(ErrorCode::kUnsupported, Describe(node), ": provider ", names, " has no kernel for ", Printable(op.name),
          " with these types and shapes; list the CPU behind it to run such nodes there: provider '", names, ",cpu'");
+  }
+
+  static size_t HostInputs(const Node& node) { return node.op_type == "Loop" ? 2 : 1; }
+
+  const FactsByName* FactsInside(const Graph& graph) const {
+    auto known = all_facts_.bodies.find(&graph);
+    return known == all_facts_.bodies.end() ? nullptr : &known->second;
+  }
+
+  // Where the bodies of If and Loop take and leave their values: in the first provider's memory where they are all
+  // tensors of numbers, else on the host. Conditions and counts are read on the host in any case, and so are values
+  // that a Loop stacks.
+  MemorySpace& SpaceOfBodies(const Node& node) const {
+    MemorySpace& memory = compilers_.entries.front().provider->memory();
+    const bool is_loop = node.op_type == "Loop";
+    if (&memory == &HostMemory() || !CanonicalDomain(node.domain).empty() || (!is_loop && node.op_type != "If"))
+      return HostMemory();
+    for (size_t i = HostInputs(node); i < node.inputs.size(); ++i)
+      if (!node.HasInput(i) || !IsPlainTensor(find_facts_(node.inputs[i]))) return HostMemory();
+    if (is_loop && node.outputs.size() + 2 != std::max<size_t>(node.inputs.size(), 2)) return HostMemory();
+    for (const Attribute& attribute : node.attributes) {
+      auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.held);
+      if (!body) continue;
+      const FactsByName* inside = FactsInside(**body);
+      for (const ValueInfo& output : (*body)->outputs) {
+        auto facts = inside ? inside->find(output.name) : FactsByName::const_iterator();
+        const bool is_inside = inside && facts != inside->end();
+        if (!IsPlainTensor(is_inside ? &facts->second : find_facts_(output.name))) return HostMemory();
+      }
+      for (const std::string& name : CapturedNames(**body))
+        if (!IsPlainTensor(find_facts_(name))) return HostMemory();
+    }
+    return memory;
+  }
+
+  // The host decides which body runs, and how often.
+  void LeaveToBodies(MemorySpace& space, StepPlan& step) const {
+    step.provider = compilers_.entries.front().provider;
+    step.space = &space;
+    step.kernel.name = "bodies on the device";
+    step.kernel.is_recordable = false;
+    step.kernel.reads_on_host = (uint32_t{1} << HostInputs(*step.node)) - 1;
   }
 
   // Inputs are read where the step works; a view is made wherever the value lies.
@@ -300,28 +351,39 @@ class PlanBuilder {
     return true;
   }
 
-  void AddBody(const Node& node, const Graph& graph, StepPlan& step, StepKernels& kernels) {
-    auto known = all_facts_.bodies.find(&graph);
+  void AddBody(const Node& node, const Graph& graph, MemorySpace& space, StepPlan& step, StepKernels& kernels) {
+    const FactsByName* known = FactsInside(graph);
     // Where no inference rule looked into the body, its constants are all that is known.
     FactsByName constants;
-    if (known == all_facts_.bodies.end())
+    if (!known)
       for (const StoredTensor& initializer : graph.initializers)
         constants[initializer.name] = FactsOf(initializer.Get());
-    const FactsByName& inside = known == all_facts_.bodies.end() ? constants : known->second;
+    const FactsByName& inside = known ? *known : constants;
     OuterFacts find = [&](const std::string& name) -> const ValueFacts* {
       auto it = inside.find(name);
       return it != inside.end() ? &it->second : find_facts_(name);
     };
+    const bool on_host = &space == &HostMemory(), is_loop = node.op_type == "Loop";
     BodyPlan body;
     std::vector<std::string> inputs, results;
-    for (const ValueInfo& input : graph.inputs) inputs.push_back(input.name);
+    std::vector<MemorySpace*> input_spaces, result_spaces;
+    for (const ValueInfo& input : graph.inputs) {
+      input_spaces.push_back(inputs.size() < HostInputs(node) ? &HostMemory() : &space);
+      inputs.push_back(input.name);
+    }
     for (const std::string& name : CapturedNames(graph)) {
       if (IsConstant(name)) continue;
       inputs.push_back(name);
-      body.captured_slots.push_back(SlotIn(HostMemory(), SlotToRead(name, Describe(node))));
+      const int slot = SlotToRead(name, Describe(node));
+      body.captured_slots.push_back(on_host ? SlotIn(HostMemory(), slot) : slot);
+      input_spaces.push_back(SlotAt(body.captured_slots.back()).space);
     }
-    for (const ValueInfo& output : graph.outputs) results.push_back(output.name);
-    PlannedProgram made = PlanBuilder(graph, all_facts_, find, compilers_, weights_).Build(inputs, results);
+    for (const ValueInfo& output : graph.outputs) {
+      result_spaces.push_back(is_loop && results.empty() ? &HostMemory() : &space);  // a Loop's condition comes first
+      results.push_back(output.name);
+    }
+    PlannedProgram made =
+        PlanBuilder(graph, all_facts_, find, compilers_, weights_).Build(inputs, results, input_spaces, result_spaces);
     body.plan = std::move(made.plan);
     step.bodies.push_back(std::move(body));
     kernels.bodies.push_back(std::move(made.kernels));

@@ -52,6 +52,8 @@ struct ProviderOptions {
   // A file that remembers which algorithms were fastest; "none" times without remembering; empty: no timing.
   std::string tune;
   Precision precision = Precision::kFloat32;
+  size_t device_memory = 0;  // bytes that may be taken of a device's own memory; 0: any
+  bool only_plans = false;   // nothing will run: the device need not be there
 
   bool operator==(const ProviderOptions&) const = default;
 };
@@ -99,6 +101,12 @@ class Provider {
   // Whatever packed weights and measured choices depend on beside the model: caches of another are not used.
   virtual std::string Fingerprint(const ProviderOptions& options) const = 0;
   virtual std::unique_ptr<const Compiler> Open(const ProviderOptions& options) const = 0;
+  // What was made ready in this process (compiled kernels, measured choices), for a file that another process takes up;
+  // empty where there is nothing of the kind. Restore throws kInvalidModel when `state` is no such thing.
+  virtual std::string State() const;
+  virtual void Restore(std::string_view state) const;
+  // Until everything that anybody asked of the device before is done there.
+  virtual void WaitForDevice() const;
   // Takes down what `work` asks of the device instead of doing it; null where that cannot be.
   virtual std::unique_ptr<RecordedWork> Record(FunctionRef<void()> work) const;
 };

@@ -5,6 +5,7 @@
 #include "base/run_scope.h"
 #include "engine/loaded_model.h"
 #include "engine/model_store.h"
+#include "engine/plan_file.h"
 #include "engine/profile.h"
 #include "engine/runtime.h"
 #include "ops/infer_graph.h"
@@ -136,6 +137,7 @@ Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {
 Session::~Session() = default;
 
 std::shared_ptr<Session> Session::Open(const std::string& path, const SessionOptions& options) {
+  if (IsPlanFile(path)) return OpenPlan(path, options);
   auto state = std::make_unique<State>(options);
   const RunScope scope("opening the model", options.limits, options.cancelled, RunScope::Memory::kNotCounted);
   state->model = ModelStore::OfThisProcess().Open(path, options);

@@ -43,6 +43,9 @@ struct SessionOptions {
   // made. "none" times without remembering; empty: no timing, a model of the costs decides.
   std::string tune;
   Precision precision = Precision::kFloat32;
+  // Bytes that all sessions of this process together may take of a device's own memory; 0: any. The last session to
+  // name a number decides.
+  size_t device_memory = 0;
 };
 
 class Profile;

@@ -140,7 +140,8 @@ BenchmarkResult Benchmark(const std::string& path, const BenchmarkOptions& optio
   result.peak_rss_kb = Measurement::PeakRssKb();
   result.threads = measurement.session().threads();
   result.inputs = measurement.inputs();
-  if (options.session.precision != Precision::kFloat32) result.error = ErrorOf(measurement, path, options.session);
+  if (options.session.precision != Precision::kFloat32 && options.holds_against_float32)
+    result.error = ErrorOf(measurement, path, options.session);
   return result;
 }
 

@@ -17,6 +17,7 @@ struct BenchmarkOptions {
   int64_t iterations = 0;               // 0: as many as fit in a few seconds
   std::function<void(int64_t)> on_run;  // told before each run how many are done
   bool on_device = false;               // inputs lie in the first provider's memory, and results stay there
+  bool holds_against_float32 = true;    // where another precision is asked for
   std::string profile_file;             // when set: one more run, after those that are measured, is written here
 };
 

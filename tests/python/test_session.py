@@ -3,6 +3,7 @@
 import os
 import pathlib
 import tempfile
+import warnings
 
 from support import *
 
@@ -421,6 +422,50 @@ class Binding(Case):
             made.update_inplace(self.x[:1])
         np.testing.assert_array_equal(np.from_dlpack(made), self.x)
         self.assertEqual(ferry.OrtValue.from_dlpack(self.x).data_ptr(), self.x.ctypes.data)
+
+    def test_providers_are_chosen_and_told(self):
+        self.assertEqual(ferry.get_all_providers(), ["CUDAExecutionProvider", "CPUExecutionProvider"])
+        available = ferry.get_available_providers()
+        self.assertEqual(available[-1], "CPUExecutionProvider")
+        self.assertEqual(ferry.get_device(), "GPU" if len(available) == 2 else "CPU")
+        options = {"device_id": 0, "gpu_mem_limit": 2 * 1024**3, "cudnn_conv_algo_search": "EXHAUSTIVE",
+                   "arena_extend_strategy": "kNextPowerOfTwo", "do_copy_in_default_stream": True}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            session = ferry.InferenceSession(SIMPLE_NET, providers=[("CUDAExecutionProvider", options),
+                                                                    "CPUExecutionProvider"])
+        self.assertEqual(session.get_providers(), available)
+        np.testing.assert_allclose(session.run(None, {"x": self.x})[0], self.y, atol=1e-5)
+        with self.assertRaises(ValueError):
+            ferry.InferenceSession(SIMPLE_NET, providers=["CPUExecutionProvider"], provider_options=[{}, {}])
+        if len(available) == 2:
+            for wrong in ({"device_id": 3}, {"cudnn_conv_algo_search": "GUESS"}, {"gpu_mem_limit": -1}):
+                with self.assertRaises(ferry.InvalidArgument):
+                    ferry.InferenceSession(SIMPLE_NET, providers=[("CUDAExecutionProvider", wrong)])
+
+    def test_values_on_a_gpu(self):
+        if "CUDAExecutionProvider" not in ferry.get_available_providers():
+            with self.assertRaisesRegex(ferry.InvalidArgument, "'cuda' is not available: provider cuda cannot be used"):
+                ferry.OrtValue.ortvalue_from_numpy(self.x, "cuda", 0)
+            with self.assertRaisesRegex(ferry.InvalidArgument, "'abacus' is not available"):
+                ferry.OrtDevice("abacus")
+            return
+        session = ferry.InferenceSession(SIMPLE_NET, providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
+        there = ferry.OrtValue.ortvalue_from_numpy(self.x, "cuda", 0)
+        self.assertEqual(there.device_name(), "cuda")
+        np.testing.assert_array_equal(there.numpy(), self.x)
+        binding = session.io_binding()
+        binding.bind_input("x", "cuda", 0, np.float32, [2, 10], there.data_ptr())
+        binding.bind_output("linear_1", "cuda")
+        session.run_with_iobinding(binding)
+        made, = binding.get_outputs()
+        self.assertEqual(made.__dlpack_device__(), (2, 0))
+        np.testing.assert_allclose(made.numpy(), self.y, atol=1e-5)
+        again = ferry.OrtValue.from_dlpack(made)
+        self.assertEqual(again.data_ptr(), made.data_ptr())
+        binding.bind_ortvalue_output("linear_1", again)
+        session.run_with_iobinding(binding)
+        np.testing.assert_allclose(binding.copy_outputs_to_cpu()[0], self.y, atol=1e-5)
 
     def test_run_async(self):
         import threading

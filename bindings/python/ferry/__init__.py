@@ -22,9 +22,9 @@ from ._optimize import OptimizedModel, optimize, simplify
 from ._options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions,
                        set_global_thread_pool_sizes, warn_once)
 from ._quantize import QuantizedModel, quantize
-from ._session import InferenceSession, IOBinding, ModelMetadata, NodeArg, example_model
+from ._session import _PROVIDERS, InferenceSession, IOBinding, ModelMetadata, NodeArg, example_model
 from ._tools import CheckResult, ModelInfo, Problem, WrittenModel, check, convert, export, info
-from ._values import OrtDevice, OrtValue, SparseTensor
+from ._values import OrtDevice, OrtValue, SparseTensor, provider_problems
 
 _ferry.set_error_factory(make_error)
 
@@ -34,22 +34,27 @@ SessionIOBinding = IOBinding
 
 
 def get_available_providers() -> list[str]:
+    """Those that can be used here: with an NVIDIA GPU and its libraries, 'CUDAExecutionProvider' comes first.
+
+    >>> get_available_providers()[-1]
+    'CPUExecutionProvider'
     """
-    >>> get_available_providers()
-    ['CPUExecutionProvider']
-    """
-    return ["CPUExecutionProvider"]
+    usable = [name for name in get_all_providers() if not provider_problems()[_PROVIDERS[name]]]
+    return usable
 
 
-get_all_providers = get_available_providers
+def get_all_providers() -> list[str]:
+    """Those that Ferry has, whether or not they can be used here.
+
+    >>> get_all_providers()
+    ['CUDAExecutionProvider', 'CPUExecutionProvider']
+    """
+    return [name for name in ("CUDAExecutionProvider", "CPUExecutionProvider") if _PROVIDERS[name] in provider_problems()]
 
 
 def get_device() -> str:
-    """
-    >>> get_device()
-    'CPU'
-    """
-    return "CPU"
+    """'GPU' where one can be used, else 'CPU'."""
+    return "GPU" if "CUDAExecutionProvider" in get_available_providers() else "CPU"
 
 
 def get_version_string() -> str:

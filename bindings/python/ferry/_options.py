@@ -182,18 +182,19 @@ class SessionOptions:
         "ferry.exact" = "1" allows only algorithms that add up products as the operators' texts do (no Winograd);
         "ferry.tune" names a file that remembers which algorithms were fastest here ("none": timed, not remembered);
         "ferry.cache" names a folder for packed weights, which the next start maps instead of packing them again;
-        "ferry.precision" = "bf16" keeps the weights of products as bfloat16: half the memory, less exact;
+        "ferry.precision" = "bf16" keeps the weights of products as bfloat16: half the memory, less exact
+        (on a GPU also "tf32" and "fp16");
         "ferry.time_limit", "ferry.max_bytes", "ferry.max_iterations", "ferry.max_expanded_nodes" and
         "ferry.max_programs" are the attributes of these names.
         """
         if key[6:] in _LIMITS and key.startswith("ferry."):
             setattr(self, key[6:], _limit(key[6:], value))
         elif key.startswith("ferry."):
-            allowed = {"ferry.exact": ("0", "1"), "ferry.precision": ("float32", "bf16"), "ferry.tune": (value,),
+            allowed = {"ferry.exact": ("0", "1"), "ferry.precision": ("float32", "bf16", "tf32", "fp16"), "ferry.tune": (value,),
                        "ferry.cache": (value,)}
             if value not in allowed.get(key, ()):
                 raise InvalidArgument(f"Ferry has no session setting '{key}' = '{value}'; it has ferry.exact = 0 or 1, "
-                                      "ferry.precision = float32 or bf16, ferry.tune = FILE, ferry.cache = FOLDER and the "
+                                      "ferry.precision = float32, bf16, tf32 or fp16, ferry.tune = FILE, ferry.cache = FOLDER and the "
                                       f"numbers {', '.join('ferry.' + name for name in _LIMITS)}")
         else:
             warn_once("config " + key, f"the session setting '{key}' is onnxruntime's own and has no effect in Ferry")

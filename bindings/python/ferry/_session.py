@@ -12,9 +12,17 @@ import numpy as np
 from . import _ferry
 from ._errors import FerryError, InvalidArgument, NoModel, NotImplemented
 from ._options import RunOptions, SessionOptions, warn_once
-from ._values import OrtValue, SparseTensor, require_cpu
+from ._values import OrtValue, SparseTensor, device_named, provider_problems
 
-CPU = "CPUExecutionProvider"
+CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+_PROVIDERS = {CPU: "cpu", CUDA: "cuda"}
+# What onnxruntime's CUDA provider can be told and Ferry does by itself: algorithms are always timed, steps always recorded,
+# memory always planned.
+_CUDA_BY_ITSELF = {
+    "arena_extend_strategy", "cudnn_conv_algo_search", "cudnn_conv1d_pad_to_nc1d", "cudnn_conv_use_max_workspace",
+    "do_copy_in_default_stream", "enable_cuda_graph", "enable_skip_layer_norm_strict_mode", "fuse_conv_bias", "prefer_nhwc",
+    "tunable_op_enable", "tunable_op_max_tuning_duration_ms", "tunable_op_tuning_enable", "use_ep_level_unified_stream"}
+_CONV_SEARCHES = ("EXHAUSTIVE", "HEURISTIC", "DEFAULT")
 
 
 class NodeArg:
@@ -62,7 +70,7 @@ class IOBinding:
     def __init__(self, session: "InferenceSession") -> None:
         self._session = session
         self._inputs: dict[str, Any] = {}
-        self._outputs: dict[str, OrtValue | None] = {}
+        self._outputs: dict[str, OrtValue | str | None] = {}
         self._results: list[OrtValue] = []
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
@@ -72,22 +80,23 @@ class IOBinding:
     def bind_input(self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int],
                    buffer_ptr: int) -> None:
         """Takes the memory at an address as input; it must stay there until the run is done."""
-        require_cpu(device_type)
-        self._inputs[name] = _ferry.Value.at_address(buffer_ptr, element_type, list(shape))
+        device = device_named(device_type, device_id)
+        self._inputs[name] = _ferry.Value.at_address(buffer_ptr, element_type, list(shape), device, int(device_id))
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
         self._inputs[name] = ortvalue
 
     def bind_output(self, name: str, device_type: str = "cpu", device_id: int = 0, element_type: Any = None,
                     shape: Sequence[int] | None = None, buffer_ptr: int | None = None) -> None:
-        """Asks for an output; with an address, type and shape it is written there."""
-        require_cpu(device_type)
+        """Asks for an output; with an address, type and shape it is written there, else on "cuda" it stays there."""
+        device = device_named(device_type, device_id)
         if buffer_ptr is None:
-            self._outputs[name] = None
+            self._outputs[name] = None if device == "cpu" else device
             return
         if element_type is None or shape is None:
             raise InvalidArgument("an address needs element_type and shape")
-        self._outputs[name] = OrtValue(_ferry.Value.at_address(buffer_ptr, element_type, list(shape)))
+        self._outputs[name] = OrtValue(
+            _ferry.Value.at_address(buffer_ptr, element_type, list(shape), device, int(device_id)))
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         """Has an output written into a value; its array must be contiguous and writable."""
@@ -96,7 +105,7 @@ class IOBinding:
         self._outputs[name] = ortvalue
 
     def synchronize_inputs(self) -> None:
-        """Nothing to wait for on the CPU."""
+        """Nothing to wait for: what is bound is complete, and so are results when a run has ended."""
 
     synchronize_outputs = synchronize_inputs
 
@@ -118,9 +127,9 @@ class IOBinding:
     def _run(self, run_options: RunOptions | None) -> None:
         names = list(self._outputs) or [output.name for output in self._session.get_outputs()]
         bound = [self._outputs.get(name) for name in names]
-        places = [None if value is None else value._native for value in bound]
+        places = [value._native if isinstance(value, OrtValue) else value for value in bound]
         values = self._session._run_values(names, self._inputs, places, run_options)
-        self._results = [OrtValue(value) if there is None else there for value, there in zip(values, bound)]
+        self._results = [there if isinstance(there, OrtValue) else OrtValue(value) for value, there in zip(values, bound)]
 
 
 class InferenceSession:
@@ -142,8 +151,10 @@ class InferenceSession:
         for key in kwargs:
             warn_once("keyword " + key, f"InferenceSession's '{key}' is onnxruntime's own and has no effect in Ferry")
         self._options = sess_options or SessionOptions()
-        _check_providers(providers, provider_options)
-        self._session = _ferry.Session(model_source(path_or_bytes), self._options._native())
+        self._providers = _chosen_providers(providers, provider_options)
+        native = self._options._native()
+        _apply_providers(native, self._providers)
+        self._session = _ferry.Session(model_source(path_or_bytes), native)
         if self._options.enable_profiling:
             self._profile = _ferry.Profile()
 
@@ -217,18 +228,22 @@ class InferenceSession:
         return self._options
 
     def get_providers(self) -> list[str]:
-        return [CPU]
+        """Who runs the model, in the order in which they are asked for each node."""
+        return list(self._providers)
 
     def get_provider_options(self) -> dict[str, dict[str, str]]:
-        return {CPU: {}}
+        """What each of them was told."""
+        return {name: {str(key): str(value) for key, value in given.items()} for name, given in self._providers.items()}
 
     def set_providers(self, providers: Sequence[Any] | None = None,
                       provider_options: Sequence[dict[Any, Any]] | None = None) -> None:
-        """The CPU runs everything; another provider warns."""
-        _check_providers(providers, provider_options)
+        """Warns: providers are chosen when the session is opened."""
+        chosen = _chosen_providers(providers, provider_options)
+        if chosen != self._providers:
+            warn_once("set_providers", "providers are chosen when a session is opened: set_providers has no effect")
 
     def enable_fallback(self) -> None:
-        """There is nothing to fall back from: the CPU runs everything."""
+        """There is nothing to fall back from: a provider that cannot be used is known when the session is opened."""
 
     disable_fallback = enable_fallback
 
@@ -299,17 +314,49 @@ def model_source(model: Any) -> str | bytes:
     return os.fsdecode(os.fspath(model))
 
 
-def _check_providers(providers: Sequence[Any] | None, provider_options: Sequence[dict[Any, Any]] | None) -> None:
+def _chosen_providers(providers: Sequence[Any] | None,
+                      provider_options: Sequence[dict[Any, Any]] | None) -> dict[str, dict[Any, Any]]:
+    """The providers that can be used, with their options, in the caller's order."""
     if provider_options is not None and (providers is None or len(providers) != len(provider_options)):
         raise ValueError("providers and provider_options must be lists of the same length")
-    options = list(provider_options or [])
-    for provider in providers or [CPU]:
-        name = provider if isinstance(provider, str) else provider[0]
-        options += [] if isinstance(provider, str) else [provider[1]]
-        if name != CPU:
-            warn_once("provider " + name,
-                      f"provider '{name}' is not available in this build; the model runs on the CPU")
-    for key in (key for given in options for key in given):
+    chosen: dict[str, dict[Any, Any]] = {}
+    for i, provider in enumerate(providers or [CPU]):
+        name, options = (provider, {}) if isinstance(provider, str) else provider
+        options = {**options, **(provider_options[i] if provider_options else {})}
+        problem = provider_problems().get(_PROVIDERS.get(name, ""), "it is not part of this build")
+        if problem:
+            warn_once("provider " + name, f"provider '{name}' is not available: {problem}; the model runs on the CPU")
+            continue
+        chosen[name] = options
+    return chosen or {CPU: {}}
+
+
+def _apply_providers(native: "_ferry.Options", chosen: dict[str, dict[Any, Any]]) -> None:
+    native.provider = ",".join(_PROVIDERS[name] for name in chosen)
+    if list(chosen) == [CUDA]:
+        native.provider = "cuda,cpu"  # as onnxruntime does, which always adds the CPU behind the others
+        chosen[CPU] = {}
+    for key in chosen.get(CPU, {}):
+        warn_once(f"provider option {key}", f"the provider option '{key}' is onnxruntime's own: no effect in Ferry")
+    for key, value in chosen.get(CUDA, {}).items():
+        _apply_cuda_option(native, str(key), value)
+
+
+def _apply_cuda_option(native: "_ferry.Options", key: str, value: Any) -> None:
+    if key == "device_id":
+        if int(value) != 0:
+            raise InvalidArgument(f"device_id is {value}, and device 0 is the one that is used; "
+                                  "CUDA_VISIBLE_DEVICES says which GPU that is")
+    elif key == "gpu_mem_limit":
+        if int(value) < 0:
+            raise InvalidArgument(f"gpu_mem_limit must be a number of bytes, got {value!r}")
+        native.device_memory = 0 if int(value) >= 2**63 - 1 else int(value)
+    elif key == "use_tf32":
+        if str(value) in ("1", "True", "true") and native.precision == "float32":
+            native.precision = "tf32"
+    elif key == "cudnn_conv_algo_search" and str(value) not in _CONV_SEARCHES:
+        raise InvalidArgument(f"cudnn_conv_algo_search must be one of {', '.join(_CONV_SEARCHES)}, got {value!r}")
+    elif key not in _CUDA_BY_ITSELF:
         warn_once(f"provider option {key}", f"the provider option '{key}' is onnxruntime's own: no effect in Ferry")
 
 

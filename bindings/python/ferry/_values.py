@@ -9,21 +9,38 @@ import numpy as np
 from . import _ferry
 from ._errors import InvalidArgument, NotImplemented
 
+_DLPACK_CPU, _DLPACK_CUDA = 1, 2
 
-def require_cpu(device: str) -> None:
-    if str(device).lower() != "cpu":
-        raise InvalidArgument(f"device '{device}' is not available; Ferry runs on the CPU here")
+
+_problems: dict[str, str] | None = None
+
+
+def provider_problems() -> dict[str, str]:
+    """For each provider why it cannot be used here, "" where it can. Looked up once."""
+    global _problems
+    if _problems is None:
+        _problems = dict(_ferry.providers())
+    return _problems
+
+
+def device_named(device: str, device_id: int = 0) -> str:
+    """"cpu" or "cuda", where that can be used here."""
+    name = str(device).lower()
+    problem = provider_problems().get(name, "there is no such device")
+    if problem or (name == "cuda" and int(device_id) != 0):
+        raise InvalidArgument(f"device '{device}' is not available: {problem or 'device 0 is the one that is used'}")
+    return name
 
 
 class OrtDevice:
-    """Where a value is: always the CPU.
+    """Where a value is: the CPU, or an NVIDIA GPU ("cuda").
 
     >>> OrtDevice.make("cpu", 0)
     OrtDevice('cpu', 0)
     """
 
     def __init__(self, device_type: str = "cpu", device_id: int = 0) -> None:
-        require_cpu(device_type)
+        self._type = device_named(device_type, device_id)
         self._id = device_id
 
     @staticmethod
@@ -39,7 +56,7 @@ class OrtDevice:
         return 0
 
     def device_type(self) -> str:
-        return "cpu"
+        return self._type
 
     def device_id(self) -> int:
         return self._id
@@ -51,7 +68,7 @@ class OrtDevice:
         return 0
 
     def __repr__(self) -> str:
-        return f"OrtDevice('cpu', {self._id})"
+        return f"OrtDevice({self._type!r}, {self._id})"
 
 
 class OrtValue:
@@ -73,9 +90,10 @@ class OrtValue:
     @classmethod
     def ortvalue_from_numpy(cls, numpy_obj: np.ndarray, device_type: str = "cpu", device_id: int = 0,
                             vendor_id: int = -1) -> "OrtValue":
-        """A value over the memory of a contiguous array; other arrays are copied."""
-        require_cpu(device_type)
+        """A value over the memory of a contiguous array; other arrays are copied, and so is one that goes to "cuda"."""
         array = np.asarray(numpy_obj)
+        if device_named(device_type, device_id) != "cpu":
+            return cls(_ferry.Value.of(array).to(device_named(device_type), int(device_id)))
         return cls(_ferry.Value.of(array), array)
 
     @classmethod
@@ -94,8 +112,9 @@ class OrtValue:
     def ortvalue_from_shape_and_type(cls, shape: Sequence[int], element_type: Any = np.float32, device_type: str = "cpu",
                                      device_id: int = 0, vendor_id: int = -1, memory_info: Any = None) -> "OrtValue":
         """A tensor of zeros; the type is numpy's or a number of ONNX's TensorProto.DataType."""
-        require_cpu(device_type)
-        return cls(_ferry.Value.create(list(shape), element_type))
+        device = device_named(device_type, device_id)
+        made = _ferry.Value.create(list(shape), element_type)
+        return cls(made if device == "cpu" else made.to(device, int(device_id)))
 
     @classmethod
     def ort_value_from_sparse_tensor(cls, sparse_tensor: "SparseTensor") -> "OrtValue":
@@ -103,20 +122,27 @@ class OrtValue:
 
     @classmethod
     def from_dlpack(cls, data: Any, /) -> "OrtValue":
-        """A value over the memory of anything that speaks DLPack, such as a torch.Tensor on the CPU."""
-        return cls.ortvalue_from_numpy(np.from_dlpack(data))
+        """A value over the memory of anything that speaks DLPack, without a copy: a torch.Tensor on the CPU or on a GPU."""
+        kind = int(data.__dlpack_device__()[0])
+        if kind == _DLPACK_CPU:
+            return cls.ortvalue_from_numpy(np.from_dlpack(data))
+        device_named("cuda" if kind == _DLPACK_CUDA else f"DLPack's {kind}", int(data.__dlpack_device__()[1]))
+        native = _ferry.from_dlpack(data.__dlpack__(stream=1))  # 1: the device's default stream waits for what fills it
+        _ferry.wait_for_device("cuda")
+        return cls(native)
 
-    def __dlpack__(self, *, stream: Any = None) -> Any:
-        return self.numpy().__dlpack__()
+    def __dlpack__(self, *, stream: Any = None, **_: Any) -> Any:
+        """For torch.from_dlpack and others. What is on a device is complete when a run has ended: nothing to wait for."""
+        return self.numpy().__dlpack__() if self.device_name() == "cpu" else _ferry.to_dlpack(self._native)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.numpy().__dlpack_device__()
+        return (_DLPACK_CPU if self.device_name() == "cpu" else _DLPACK_CUDA, 0)
 
     def as_sparse_tensor(self) -> "SparseTensor":
         return SparseTensor(self._native)
 
     def numpy(self) -> Any:
-        """The elements as an array over the same memory; a sequence as a list of arrays."""
+        """The elements as an array over the same memory (from a device: a copy); a sequence as a list of arrays."""
         return self._native.numpy() if self._array is None else self._array
 
     def update_inplace(self, data: Any) -> None:
@@ -139,10 +165,11 @@ class OrtValue:
         return self._native.element_type()
 
     def device_name(self) -> str:
-        return "cpu"
+        """'cpu' or 'cuda'."""
+        return self._native.device().partition(":")[0]
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
+        """The address of the first element, in the memory of its device."""
         return self._native.address()
 
     def tensor_size_in_bytes(self) -> int:

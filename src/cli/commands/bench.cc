@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/shared_options.h"
 #include "measure/benchmark.h"
+#include "measure/provider_table.h"
 #include "ops/infer_graph.h"
 
 namespace ferry::cli {
@@ -20,7 +21,10 @@ constexpr Option kOptions[] = {
      .completes = Completes::kFile},
     kDimOption,
     kThreadsOption,
-    kProviderOption,
+    {.name = "provider",
+     .value = "P",
+     .help = "what runs the model; cuda,cpu: the CPU takes what is left; all: every one in every precision, as a table",
+     .words = "cpu cuda cuda,cpu all"},
     kCacheOption,
     kExactOption,
     kTuneOption,
@@ -47,6 +51,7 @@ constexpr Option kOptions[] = {
 constexpr Example kExamples[] = {
     {"ferry bench model.onnx", "how fast is it here?"},
     {"ferry bench bert.onnx --dim batch=8 --dim seq=128 --threads 2", "with these sizes, on two threads"},
+    {"ferry bench model.onnx --provider all", "every provider and precision: time, memory, distance from float64"},
     {"ferry bench model.onnx --profile trace.json", "which nodes take the time? (open the file in ui.perfetto.dev)"},
 };
 
@@ -77,6 +82,71 @@ std::string ToLines(const BenchmarkResult& result) {
     columns.Add({"error", Cat(HumanNumber(result.error->relative), " of the largest output, ",
                               HumanNumber(result.error->max_abs), " at most, against float32 on these inputs")});
   return columns.Text();
+}
+
+std::string ErrorText(const ProviderRow& row, const ProviderTable& table) {
+  if (!table.reference_problem.empty()) return "?";
+  return Cat(HumanNumber(row.relative_error), " (", HumanNumber(row.max_abs_error), ")");
+}
+
+std::string ToLines(const ProviderTable& table) {
+  Columns inputs({}, ""), columns({}, "");
+  for (const NamedValue& input : table.inputs)
+    inputs.Add({"input", Cat(Printable(input.first), "  ", TypeOf(input.second))});
+  columns.Add(
+      {"provider", "precision", "first run", "median", "p90", "runs/s", "weights and arena", "error (largest)"});
+  std::string problems;
+  for (const ProviderRow& row : table.rows) {
+    if (!row.problem.empty()) {
+      columns.Add({row.provider, row.precision, "-"});
+      problems += Cat(row.provider, " ", row.precision, ": ", Printable(row.problem, 400), "\n");
+      continue;
+    }
+    columns.Add({row.provider, row.precision, HumanTime(row.first_ms), HumanTime(row.median_ms), HumanTime(row.p90_ms),
+                 HumanNumber(row.runs_per_second), HumanBytes(static_cast<double>(row.bytes)), ErrorText(row, table)});
+  }
+  if (!table.reference_problem.empty())
+    problems += Cat("nothing is held against float64: ", Printable(table.reference_problem, 400), "\n");
+  return Cat(inputs.Text(), "\n", columns.Text(),
+             "\nerror: the largest difference from float64, as a share of the largest output (and as it is)\n",
+             problems);
+}
+
+Json ToJson(const ProviderTable& table) {
+  Json rows = Json::Array{};
+  for (const ProviderRow& row : table.rows) {
+    Json json = Json().Set("provider", row.provider).Set("precision", row.precision);
+    if (!row.problem.empty()) {
+      rows.Add(json.Set("problem", row.problem));
+      continue;
+    }
+    json.Set("first_ms", row.first_ms).Set("median_ms", row.median_ms).Set("p90_ms", row.p90_ms);
+    json.Set("runs_per_second", row.runs_per_second).Set("bytes", static_cast<int64_t>(row.bytes));
+    if (table.reference_problem.empty())
+      json.Set("max_abs_error", row.max_abs_error).Set("max_rel_error", row.relative_error);
+    rows.Add(std::move(json));
+  }
+  return Json().Set("rows", std::move(rows)).Set("reference_problem", table.reference_problem);
+}
+
+int RunTable(const Arguments& arguments, const BenchmarkOptions& options) {
+  if (arguments.Has("precision") || arguments.Has("on-request") || arguments.Has("profile") ||
+      arguments.Has("on-device"))
+    throw UsageError{
+        "--provider all takes every precision by itself, and no --precision, --profile, --on-device or "
+        "--on-request"};
+  ProviderTable table;
+  {
+    Progress progress("provider");
+    int64_t done = 0;
+    table = MeasureProviders(arguments.positions()[0], options,
+                             [&](const std::string& name) { progress.At(++done, name); });
+  }
+  if (arguments.json())
+    PrintJson(ToJson(table));
+  else
+    Print(ToLines(table));
+  return kGood;
 }
 
 constexpr int64_t kMostRuns = 1000000000;
@@ -115,6 +185,7 @@ int Run(const Arguments& arguments) {
   options.inputs_file = arguments.Get("inputs");
   options.on_device = arguments.Has("on-device");
   options.profile_file = arguments.Get("profile");
+  if (options.session.provider == "all") return RunTable(arguments, options);
   if (arguments.Has("on-request")) return RunOnRequest(arguments.positions()[0], options);
   BenchmarkResult result;
   {

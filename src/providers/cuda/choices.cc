@@ -104,6 +104,16 @@ int Choices::Known(const std::string& key) {
   return known == known_.end() ? -1 : known->second;
 }
 
+std::map<std::string, int> Choices::All() {
+  std::lock_guard lock(mutex_);
+  return known_;
+}
+
+void Choices::Add(const std::map<std::string, int>& choices) {
+  std::lock_guard lock(mutex_);
+  for (const auto& [key, choice] : choices) known_.try_emplace(key, choice);
+}
+
 int Choices::Fastest(const Device& device, const std::string& key, int count, FunctionRef<void(int)> run) {
   if (count <= 1) return 0;
   if (const int known = Known(key); known >= 0 && known < count) return known;

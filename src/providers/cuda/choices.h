@@ -23,6 +23,9 @@ class Choices {
   int Fastest(const Device& device, const std::string& key, int count, FunctionRef<void(int)> run);
   // What an earlier call, or an earlier process, came to; -1: nothing.
   int Known(const std::string& key);
+  std::map<std::string, int> All();
+  // What another process found out counts where nothing is known here.
+  void Add(const std::map<std::string, int>& choices);
 
  private:
   explicit Choices(std::string path);

@@ -9,6 +9,11 @@ namespace ferry::cuda {
 
 std::vector<KernelSource> MoveSources();
 std::vector<KernelSource> LayoutSources();
+std::vector<KernelSource> IndexSources();
+std::vector<KernelSource> FillSources();
+std::vector<KernelSource> RecurrentSources();
+std::vector<KernelSource> ChannelSources();
+std::vector<KernelSource> QuantizedSources();
 
 namespace {
 
@@ -460,7 +465,8 @@ std::vector<KernelSource> AllKernelSources() {
     shape.has_bias = shape.has_sum = flag;
     all.push_back(DepthwiseSource(shape, flag ? 4 : 1));
   }
-  for (KernelSource& source : LayoutSources()) all.push_back(std::move(source));
+  for (auto more : {LayoutSources, IndexSources, FillSources, RecurrentSources, ChannelSources, QuantizedSources})
+    for (KernelSource& source : more()) all.push_back(std::move(source));
   for (KernelSource& source : FlashSources()) all.push_back(std::move(source));
   return all;
 }

@@ -1,6 +1,7 @@
 #include "providers/cuda/launch.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 
 #include "base/cache_folder.h"
@@ -40,6 +41,7 @@ namespace {
 struct LoadedKernels {
   std::mutex mutex;
   std::unordered_map<std::string, Function> by_key;
+  std::map<std::string, std::string> code;  // of whole sources: what was loaded here, or comes from a plan
 };
 
 LoadedKernels& KernelsOf(const Device& device) {
@@ -71,7 +73,8 @@ Function FindKernel(const Device& device, const std::string& key, FunctionRef<Ke
   auto known = kernels.by_key.find(key);
   if (known != kernels.by_key.end()) return known->second;
   const KernelSource source = make();
-  const std::string cubin = CubinFor(device, Cat(kPrelude, source.text));
+  std::string& cubin = kernels.code[Cat(kPrelude, source.text)];
+  if (cubin.empty()) cubin = CubinFor(device, Cat(kPrelude, source.text));
   const DriverApi& driver = device.Use();
   Module module = nullptr;
   Function function = nullptr;
@@ -83,6 +86,18 @@ Function FindKernel(const Device& device, const std::string& key, FunctionRef<Ke
 
 Function FindKernel(const Device& device, const KernelSource& source) {
   return FindKernel(device, Cat(source.name, "\n", source.text), [&] { return source; });
+}
+
+std::map<std::string, std::string> LoadedCode(const Device& device) {
+  LoadedKernels& kernels = KernelsOf(device);
+  std::lock_guard lock(kernels.mutex);
+  return kernels.code;
+}
+
+void GiveCode(const Device& device, const std::map<std::string, std::string>& code) {
+  LoadedKernels& kernels = KernelsOf(device);
+  std::lock_guard lock(kernels.mutex);
+  for (const auto& [source, cubin] : code) kernels.code.try_emplace(source, cubin);
 }
 
 Grid GridFor(const Device& device, int64_t count, unsigned threads) {

@@ -1,6 +1,7 @@
 // Kernels of a device, found by their source, and how they are started.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "base/function_ref.h"
@@ -21,6 +22,10 @@ extern const char kPrelude[];
 Function FindKernel(const Device& device, const KernelSource& source);
 // The same by a short name that stands for the source, which is made only when it is needed.
 Function FindKernel(const Device& device, const std::string& key, FunctionRef<KernelSource()> make);
+
+// Machine code of the kernels that this process has used, by their whole sources, and its way into another process.
+std::map<std::string, std::string> LoadedCode(const Device& device);
+void GiveCode(const Device& device, const std::map<std::string, std::string>& code);
 
 struct Grid {
   unsigned blocks = 1, threads = 1;

@@ -111,8 +111,8 @@ bool IsArithmeticOnShapes(const OperatorRequest& request) {
 
 std::optional<ChosenKernel> ChooseOperator(const OperatorRequest& request) {
   if (!request.Has(0) || IsArithmeticOnShapes(request)) return std::nullopt;
-  for (auto choose :
-       {ChooseElementwise, ChooseProduct, ChooseMove, ChooseRows, ChooseImage, ChooseAttention, ChooseLayout})
+  for (auto choose : {ChooseElementwise, ChooseProduct, ChooseMove, ChooseRows, ChooseImage, ChooseAttention,
+                      ChooseLayout, ChooseIndex, ChooseRecurrent, ChooseChannels, ChooseQuantized})
     if (std::optional<ChosenKernel> chosen = choose(request)) return chosen;
   return std::nullopt;
 }

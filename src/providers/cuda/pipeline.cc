@@ -16,6 +16,7 @@
 #include "passes/inline_branches.h"
 #include "passes/remove_no_ops.h"
 #include "passes/share_constants.h"
+#include "providers/cuda/decode_weights.h"
 #include "providers/cuda/fuse_chains.h"
 #include "providers/cuda/stride_attention.h"
 
@@ -47,6 +48,7 @@ void FuseWithWeights(Graph& graph, GraphFacts& facts) {
 
 // Bodies of If, Loop and Scan run on the host and stay as they are.
 void Rewrite(Graph& graph, const Settings& settings) {
+  DecodeWeights(graph);
   ShareConstants(graph);
   FoldConstants(graph);
   ShareCommonSubexpressions(graph);

@@ -71,6 +71,11 @@ Progress::Progress(std::string_view what, int64_t total)
       on_terminal_(ErrorsGoToTerminal()),
       next_(std::chrono::steady_clock::now() + std::chrono::seconds(1)) {}
 
+void Note(std::string_view sentence) {
+  const std::string line = Cat("note: ", sentence, "\n");
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
 void Progress::At(int64_t done, std::string_view detail) {
   if (!on_terminal_) return;
   auto now = std::chrono::steady_clock::now();

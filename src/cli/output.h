@@ -34,6 +34,9 @@ std::string HumanNumber(double value);                     // three significant 
 std::string HumanTime(double ms);                          // "1.25 ms", "3.1 s", "720 ns"
 std::string Plural(int64_t count, std::string_view noun);  // "1 node", "3 nodes"
 
+// A sentence on standard error beside the answer.
+void Note(std::string_view sentence);
+
 // A line on the terminal that says how far a long job is: only when standard error is one, only after a second.
 class Progress {
  public:

@@ -4,6 +4,8 @@
 #include <cstdlib>
 
 #include "base/text.h"
+#include "cli/output.h"
+#include "engine/runtime.h"
 
 namespace ferry::cli {
 
@@ -45,6 +47,9 @@ SessionOptions SessionOptionsFrom(const Arguments& arguments) {
   options.limits = LimitsFrom(arguments);
   options.threads = static_cast<int>(arguments.Int("threads", 0, 1, 1024));
   options.provider = arguments.Get("provider", "cpu");
+  const bool runs = !arguments.Has("plan");  // a plan can be made for a device that is elsewhere
+  if (runs && options.provider.find(',') != std::string::npos)
+    for (const std::string& sentence : ProvidersLeftOut(options)) Note(sentence);
   options.cache_folder = arguments.Get("cache", "");
   options.exact = arguments.Has("exact");
   options.tune = arguments.Get("tune");

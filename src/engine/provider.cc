@@ -22,6 +22,7 @@ std::vector<PartPlace> Compiler::PlaceParts(const Plan&, const std::vector<int>&
 bool Compiler::LeavesToHost(const KernelRequest&) const { return false; }
 void Compiler::Save() const {}
 
+std::string Provider::WhyUnusable() const { return {}; }
 std::string Provider::State() const { return {}; }
 void Provider::Restore(std::string_view) const {}
 void Provider::WaitForDevice() const {}

@@ -96,6 +96,8 @@ class Provider {
  public:
   virtual ~Provider() = default;
   virtual std::string_view name() const = 0;
+  // Why it cannot be used on this machine, and what to do about it; empty where it can.
+  virtual std::string WhyUnusable() const;
   // Where its kernels read and write.
   virtual MemorySpace& memory() const { return HostMemory(); }
   // Whatever packed weights and measured choices depend on beside the model: caches of another are not used.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -29,6 +30,10 @@ class Runtime {
 
 // Whom a session's options name, in their order: those of its runtime and the built-in ones. Throws naming the
 // providers there are.
+std::vector<const Provider*> NamedProviders(const SessionOptions& options);
+// The same; where the CPU is among them it takes the place of those that cannot be used on this machine.
 std::vector<const Provider*> ProvidersFor(const SessionOptions& options);
+// A sentence for each whose place the CPU takes.
+std::vector<std::string> ProvidersLeftOut(const SessionOptions& options);
 
 }  // namespace ferry

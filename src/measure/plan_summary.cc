@@ -85,7 +85,7 @@ PlanSummary SummarizePlan(const Model& model, const std::map<std::string, int64_
   PlanSummary summary;
   const SizedInputs inputs = SizeInputs(model, dimensions);
   summary.dimensions = inputs.dimensions;
-  const CompilerList compilers(ProvidersFor(options), {options.exact, {}, options.precision, 0, true});
+  const CompilerList compilers(NamedProviders(options), {options.exact, {}, options.precision, 0, true});
   Graph graph = PrepareGraph(model, options.threads, options.optimize ? Weights::kAsTheyLie : Weights::kReadable);
   if (options.optimize) compilers.first().Rewrite(graph);
   GraphFacts facts;

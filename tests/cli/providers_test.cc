@@ -30,5 +30,22 @@ TEST(Providers, WhatCudaLacksIsNamedWithHowToGetIt) {
   EXPECT_EQ(cuda.At("usable").AsBool(), usable);
 }
 
+TEST(Providers, TheCpuTakesThePlaceOfWhatIsMissingWhereItIsListed) {
+  if (!Ferry({"providers", "--json"}).json().At("providers").AsArray()[1].At("usable").AsBool()) {
+    const std::vector<std::string> command = {"run", SimpleNet("torch.onnx"), "--inputs", SimpleNet("io_2.npz")};
+    auto with = [&](const char* provider) {
+      std::vector<std::string> words = command;
+      words.insert(words.end(), {"--provider", provider});
+      return Ferry(words);
+    };
+    const Said alone = with("cuda"), listed = with("cuda,cpu");
+    EXPECT_EQ(alone.status, 3);
+    EXPECT_NE(alone.err.find("provider cuda cannot be used here: "), std::string::npos) << alone.err;
+    EXPECT_EQ(listed.status, 0) << listed.err;
+    EXPECT_EQ(listed.out, Ferry(command).out);
+    EXPECT_EQ(listed.err.find("note: provider cuda cannot be used here, the CPU runs all of it: "), 0u) << listed.err;
+  }
+}
+
 }  // namespace
 }  // namespace ferry

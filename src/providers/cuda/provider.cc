@@ -58,6 +58,11 @@ class CudaCompiler final : public Compiler {
 class Cuda final : public Provider {
  public:
   std::string_view name() const override { return "cuda"; }
+  std::string WhyUnusable() const override {
+    if (IsThere()) return {};
+    if (const cuda::LibraryReport* missing = FirstMissing()) return missing->WhatIsMissing();
+    return "the driver finds no GPU; 'ferry providers' says more";
+  }
   MemorySpace& memory() const override {
     static PlannedMemory planned;
     return IsThere() ? static_cast<MemorySpace&>(cuda::Device::Get().memory()) : planned;
@@ -72,8 +77,8 @@ class Cuda final : public Provider {
   std::unique_ptr<const Compiler> Open(const ProviderOptions& options) const override {
     if (options.only_plans && !IsThere()) return std::make_unique<CudaCompiler>(nullptr, options.precision);
     // All of them before a model is read: what is missing is said at once.
-    if (const cuda::LibraryReport* missing = FirstMissing())
-      Fail(ErrorCode::kUnsupported, "provider cuda cannot be used here: ", missing->WhatIsMissing());
+    if (const std::string why = WhyUnusable(); !why.empty())
+      Fail(ErrorCode::kUnsupported, "provider cuda cannot be used here: ", why);
     const cuda::Device& device = cuda::Device::Get();
     if (options.device_memory > 0) device.memory().SetLimit(options.device_memory);
     return std::make_unique<CudaCompiler>(&device, options.precision);

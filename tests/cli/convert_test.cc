@@ -29,6 +29,26 @@ TEST(Convert, WritesOperatorsInTheStandards) {
   EXPECT_NE(text.out.find("same outputs on made-up inputs"), std::string::npos) << text.out;
 }
 
+// Rows that may become bytes (accuracy_level 4) are no reason to refuse.
+TEST(Convert, WeightsOfFewBitsAreProvedOnFloats) {
+  testing::Random random(2);
+  Node product = testing::MakeNode("MatMulNBits", {"x", "b", "scales"}, {"y"},
+                                   {{"K", int64_t{64}},
+                                    {"N", int64_t{48}},
+                                    {"bits", int64_t{4}},
+                                    {"block_size", int64_t{32}},
+                                    {"accuracy_level", int64_t{4}}});
+  product.domain = "com.microsoft";
+  Model model = testing::MakeModel(
+      {testing::MakeInfo("x", DType::kFloat, {5, 64})}, {product}, {testing::MakeInfo("y", DType::kFloat, {5, 48})},
+      {MakeStored("b", random.Numbers<uint8_t>({48, 2, 16})), MakeStored("scales", random.Floats({48, 2}))}, 20);
+  model.opsets.push_back({"com.microsoft", 1, {}});
+  const std::string folder = ScratchFolder(), in = folder + "/in.onnx", out = folder + "/out.onnx";
+  WriteModel(model, in);
+  const Said said = Ferry({"convert", in, "--standard", "-o", out});
+  EXPECT_EQ(said.status, 0) << said.err;
+}
+
 TEST(Convert, WantsToKnowWhat) {
   const Said said = Ferry({"convert", SimpleNet("torch.onnx"), "-o", ScratchFolder() + "/out.onnx"});
   EXPECT_EQ(said.status, 2);

@@ -123,6 +123,9 @@ const Bf16Kernels& Bf16KernelsOf(Isa isa) {
   return isa == Isa::kSse4 ? sse4::kBf16Kernels : baseline::kBf16Kernels;
 }
 
+namespace avx2 {
+extern const NbitsByteKernels kNbitsByteKernels;
+}  // namespace avx2
 namespace avx512 {
 extern const Bf16Kernels kBf16NativeKernels;
 extern const Int8Kernels kInt8VnniKernels;
@@ -179,11 +182,18 @@ const Int8NhwcKernels& BestInt8NhwcKernels() {
   return Int8NhwcKernelsOf(BestIsa());
 }
 
+const NbitsByteKernels* Avx2NbitsByteKernels() {
+#if defined(__x86_64__)
+  if (CanRun(Isa::kAvx2)) return &avx2::kNbitsByteKernels;
+#endif
+  return nullptr;
+}
+
 const NbitsByteKernels* BestNbitsByteKernels() {
 #if defined(__x86_64__)
   if (HasVnni()) return &avx512::kNbitsByteKernels;
 #endif
-  return nullptr;
+  return BestIsa() == Isa::kAvx2 ? Avx2NbitsByteKernels() : nullptr;
 }
 
 const Bf16Kernels* NativeBf16Kernels() {

@@ -75,8 +75,11 @@ struct NbitsByteKernels {
   // `scratch` has matrix.padded() · 32 bytes. Any number of panels.
   void (*multiply)(const NbitsMatrix& matrix, const NbitsPart& part, const NbitsRows& rows, float* y, int64_t y_stride,
                    uint8_t* scratch);
+  bool takes_8_bits;  // weights of 8 bits too
 };
 // Null where this processor has no instructions for it: floats are as fast there.
 const NbitsByteKernels* BestNbitsByteKernels();
+// Those with AVX2 alone; null on other processors.
+const NbitsByteKernels* Avx2NbitsByteKernels();
 
 }  // namespace ferry

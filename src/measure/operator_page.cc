@@ -93,8 +93,8 @@ And where Ferry does otherwise than ONNX Runtime:
 
 - DynamicQuantizeLSTM: the state between steps is not rounded to bytes.
 - GreedySearch: what follows the end of a sequence is `pad_token_id`, also when all sequences end early.
-- MatMulNBits: with `accuracy_level` 4 rows become bytes where the processor has VNNI, and not with `--exact`; elsewhere
-  products are those of floats.
+- MatMulNBits: with `accuracy_level` 4 rows become bytes where the processor has VNNI, or AVX2 and weights have 4 bits, and not
+  with `--exact`; elsewhere products are those of floats.
 - Sampling: the same seed gives other draws, the same on every machine.
 )";
 

@@ -116,13 +116,17 @@ TEST(NbitsGemm, OneRowAndWidenedPanels) {
   }
 }
 
-TEST(NbitsGemm, RowsOfBytes) {
-  const NbitsByteKernels* kernels = BestNbitsByteKernels();
+class RowsOfBytes : public ::testing::TestWithParam<const NbitsByteKernels* (*)()> {};
+INSTANTIATE_TEST_SUITE_P(NbitsGemm, RowsOfBytes, ::testing::Values(BestNbitsByteKernels, Avx2NbitsByteKernels));
+
+TEST_P(RowsOfBytes, LikeLoops) {
+  const NbitsByteKernels* kernels = GetParam()();
   if (!kernels) GTEST_SKIP() << "no instructions for it";
   RandomNumbers random(6);
   for (int trial = 0; trial < 60; ++trial) {
     const Case c(random);
     const NbitsMatrix& m = c.matrix;
+    if (m.bits == 8 && !kernels->takes_8_bits) continue;
     const int64_t count = random.Int(1, 15);
     const std::vector<float> a = random.Vector(count * m.depth);
     std::vector<int8_t> numbers(static_cast<size_t>(count * m.padded()));
@@ -159,11 +163,12 @@ TEST(NbitsGemm, RowsOfBytes) {
   }
 }
 
-TEST(NbitsGemm, WhatIsNoNumberStaysSo) {
-  const NbitsByteKernels* kernels = BestNbitsByteKernels();
+TEST_P(RowsOfBytes, WhatIsNoNumberStaysSo) {
+  const NbitsByteKernels* kernels = GetParam()();
   if (!kernels) GTEST_SKIP() << "no instructions for it";
   RandomNumbers random(7);
-  const Case c(random);
+  Case c(random);
+  while (c.matrix.bits != 4) c = Case(random);
   const NbitsMatrix& m = c.matrix;
   std::vector<float> a = random.Vector(m.depth), scales(static_cast<size_t>(m.blocks));
   a[static_cast<size_t>(m.depth - 1)] = NAN;

@@ -195,7 +195,7 @@ void Multiply(const ferry::NbitsMatrix& m, const ferry::NbitsPart& part, const f
 }  // namespace
 
 extern const NbitsByteKernels kNbitsByteKernels;
-const NbitsByteKernels kNbitsByteKernels = {Quantize, Multiply};
+const NbitsByteKernels kNbitsByteKernels = {Quantize, Multiply, true};
 
 }  // namespace ferry::FERRY_ISA
 

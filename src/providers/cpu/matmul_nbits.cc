@@ -225,8 +225,9 @@ std::unique_ptr<CpuKernel> MakeNbitsMatMulKernel(const CpuKernelRequest& request
   std::optional<PackedNbits> packed = is_blocked ? PackBlockedMatMul(request) : PackMatMulNBits(request);
   if (!packed) return nullptr;
   // Level 4 allows rows to become bytes.
-  const bool by_bytes = is_nbits && node.Int("accuracy_level", 0) == 4 && !request.policy.exact &&
-                        packed->form.block <= kLargestByteBlock && BestNbitsByteKernels();
+  const NbitsByteKernels* bytes = BestNbitsByteKernels();
+  const bool by_bytes = is_nbits && node.Int("accuracy_level", 0) == 4 && !request.policy.exact && bytes &&
+                        (packed->form.bits == 4 || bytes->takes_8_bits) && packed->form.block <= kLargestByteBlock;
   return std::make_unique<NbitsMatMul>(std::move(*packed), bias, by_bytes, request.op.compute);
 }
 

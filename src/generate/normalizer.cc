@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/utf8.h"
+#include "generate/byte_letters.h"
 #include "generate/component.h"
 #include "generate/unicode.h"
 
@@ -77,6 +78,11 @@ class BertNormalizer : public Normalizer {
   }
 
   bool clean_, chinese_, lower_, accents_;
+};
+
+class ByteLevelNormalizer : public Normalizer {
+ public:
+  std::string Apply(const std::string& text) const override { return ToByteLetters(text); }
 };
 
 class ReplaceNormalizer : public Normalizer {
@@ -165,6 +171,7 @@ std::unique_ptr<const Normalizer> MakeNormalizer(const Json& json, int depth) {
   if (type == "Lowercase") return std::make_unique<Lowercase>();
   if (type == "StripAccents") return std::make_unique<StripAccents>();
   if (type == "BertNormalizer") return std::make_unique<BertNormalizer>(json);
+  if (type == "ByteLevel") return std::make_unique<ByteLevelNormalizer>();
   if (type == "Replace") return std::make_unique<ReplaceNormalizer>(json);
   if (type == "Prepend") return std::make_unique<Prepend>(json);
   if (type == "Strip") return std::make_unique<Strip>(json);

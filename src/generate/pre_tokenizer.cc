@@ -173,6 +173,27 @@ class Metaspace : public PreTokenizer {
   Pattern pattern_;
 };
 
+// Pieces of so many characters; the last one may be shorter.
+class FixedLength : public PreTokenizer {
+ public:
+  explicit FixedLength(const Json& json) : length_(IntOr(json, "length", 5)) {
+    if (length_ < 1) Fail(ErrorCode::kInvalidModel, "FixedLength has a length of ", length_);
+  }
+  void Split(const Word& given, std::vector<Word>& words) const override {
+    std::vector<Piece> pieces;
+    int64_t characters = 0;
+    for (size_t position = 0; position < given.text.size(); ++characters) {
+      if (characters % length_ == 0) pieces.push_back({position, position, false});
+      NextCodePoint(given.text, position);
+      pieces.back().end = position;
+    }
+    AddWords(given, pieces, words);
+  }
+
+ private:
+  int64_t length_;
+};
+
 class PreTokenizerSequence : public PreTokenizer {
  public:
   void Add(std::unique_ptr<const PreTokenizer> part) {
@@ -236,6 +257,7 @@ std::unique_ptr<const PreTokenizer> MakePreTokenizer(const Json& json, int depth
     const uint32_t delimiter = OnlyCharacter(json.At("delimiter").AsString());
     return MakeCharacterSplit([delimiter](uint32_t c) { return c == delimiter; }, Behavior::kRemoved);
   }
+  if (type == "FixedLength") return std::make_unique<FixedLength>(json);
   if (type == "Sequence") return MakeSequence(json, depth);
   RefuseComponent("pre-tokenizer", type);
 }

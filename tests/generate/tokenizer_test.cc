@@ -109,6 +109,20 @@ TEST(TokenizerTest, RefusesByName) {
               HasSubstr("'\\1'"));
 }
 
+TEST(TokenizerTest, PiecesOfOneLengthAndLettersOfBytes) {
+  auto ids = [](const std::string& text, const std::string& parts) {
+    return Tokenizer::Parse(
+               R"({"model":{"type":"WordLevel","vocab":{"[UNK]":0,"abc":1,"dé":2,"Ġa":3},"unk_token":"[UNK]"},)" +
+               parts + "}")
+        ->Encode(text);
+  };
+  using Ids = std::vector<TokenId>;
+  EXPECT_EQ(ids("abcabcdé", R"("pre_tokenizer":{"type":"FixedLength","length":3})"), (Ids{1, 1, 2}));
+  EXPECT_EQ(ids(" a", R"("normalizer":{"type":"ByteLevel"})"), (Ids{3}));
+  EXPECT_THAT(MessageOf(With(R"("pre_tokenizer":{"type":"FixedLength","length":0})")),
+              testing::HasSubstr("length of 0"));
+}
+
 TEST(TokenizerTest, BrokenFilesAreErrors) {
   using testing::HasSubstr;
   EXPECT_THAT(MessageOf("{"), HasSubstr("line"));

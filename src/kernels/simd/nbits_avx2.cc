@@ -108,9 +108,11 @@ HWY_NOINLINE void RunTile(const ferry::NbitsMatrix& m, int64_t panel, const ferr
       __m256i sums[kRows][2];
       for (auto& of_row : sums) of_row[0] = of_row[1] = _mm256_setzero_si256();
       AddDepths<kRows>(words, depths, a, padded, sums);
-      HWY_UNROLL(3)
-      for (int i = 0; i < kRows; ++i) for (int half = 0; half < 2; ++half) block[i][half] =
-          _mm256_add_ps(block[i][half], _mm256_cvtepi32_ps(_mm256_madd_epi16(sums[i][half], ones)));
+      for (int i = 0; i < kRows; ++i)
+        for (int half = 0; half < 2; ++half) {
+          const __m256i pairs = _mm256_madd_epi16(sums[i][half], ones);
+          block[i][half] = _mm256_add_ps(block[i][half], _mm256_cvtepi32_ps(pairs));
+        }
     }
     for (int half = 0; half < 2; ++half) {
       const __m256 center = CenterOf(m, place + half * kHalf), scale = _mm256_loadu_ps(m.scales + place + half * kHalf);

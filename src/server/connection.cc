@@ -112,6 +112,7 @@ void Connection::Take(std::string_view bytes) {
 
 long Connection::Send(const iovec* parts, int count) {
   if (tls_) return tls_->Write(static_cast<const char*>(parts[0].iov_base), parts[0].iov_len);
+  if (count == 1 || parts[1].iov_len == 0) return send(descriptor_, parts[0].iov_base, parts[0].iov_len, MSG_NOSIGNAL);
   msghdr message{};
   message.msg_iov = const_cast<iovec*>(parts);
   message.msg_iovlen = static_cast<size_t>(count);

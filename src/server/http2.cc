@@ -314,8 +314,9 @@ class Http2 : public Protocol {
     if (!stream) return 0;
     stream->header_bytes += name_size + value_size + 32;
     if (stream->header_bytes > self.connection_.limits().most_header) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    std::string key(reinterpret_cast<const char*>(name), name_size),
-        text(reinterpret_cast<const char*>(value), value_size);
+    const std::string_view known(reinterpret_cast<const char*>(name), name_size);
+    if (known == "user-agent" || known == "grpc-accept-encoding" || known == "te" || known == ":scheme") return 0;
+    std::string key(known), text(reinterpret_cast<const char*>(value), value_size);
     if (key == ":method")
       stream->request->method = std::move(text);
     else if (key == ":path")

@@ -1,8 +1,8 @@
 #include "server/scheduler.h"
 
+#include <time.h>
+
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 #include "server/tensor_join.h"
 
@@ -10,15 +10,16 @@ namespace ferry::server {
 namespace {
 
 constexpr int kProofsWanted = 3;
+constexpr double kLongRunUs = 500;
 
-size_t CostBucket(int64_t rows) {
-  size_t bucket = 0;
-  while (rows > 1 && bucket < 23) {
-    rows >>= 1;
-    ++bucket;
-  }
-  return bucket;
+// CPU time of this thread: others that want the CPU do not make a run look dearer.
+double ThreadMicroseconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
 }
+
+double WallMicroseconds() { return std::chrono::duration<double, std::micro>(Clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 
@@ -67,7 +68,7 @@ void Scheduler::Submit(std::unique_ptr<Job> job, bool may_run_here) {
   if (timeout > 0)
     job->deadline = job->queued + std::chrono::microseconds(std::min<uint64_t>(timeout, uint64_t{1} << 40));
   std::unique_lock lock(mutex_);
-  const double cost = cost_us_[0];
+  const double cost = cost_.OfOne();
   if (may_run_here && queued_ == 0 && running_ < config_.instances && cost > 0 && job->rows == 1 && !stopping_ &&
       cost < static_cast<double>(policy_.inline_limit.count())) {
     ++running_;
@@ -147,15 +148,6 @@ void Scheduler::DropExpired(Clock::time_point now, Batch& dropped) {
   for (auto& job : delayed) queues_[kLast].push_back(std::move(job));
 }
 
-bool Scheduler::Pays(int64_t rows) const {
-  const double one = cost_us_[0], several = cost_us_[CostBucket(rows)];
-  if (one == 0 || several == 0) return true;  // to be found out
-  constexpr uint64_t kLookAgain = 256;
-  if (++decisions_ % kLookAgain == 0) return true;
-  const auto scale = static_cast<double>(int64_t{1} << CostBucket(rows));
-  return several / scale < one * 0.97;
-}
-
 int64_t Scheduler::AvailableRows(const Job& first) const {
   int64_t rows = 0;
   for (const auto& [level, queue] : queues_)
@@ -165,8 +157,11 @@ int64_t Scheduler::AvailableRows(const Job& first) const {
 }
 
 // How many rows a run should have now; 0: wait for more.
-int64_t Scheduler::RowsToTake(int64_t available, bool waited) const {
+int64_t Scheduler::RowsToTake(int64_t available, bool waited) {
   const int64_t most = config_.max_batch_size;
+  const bool has_wishes = !config_.preferred_sizes.empty() || config_.queue_delay_us > 0;
+  if (!has_wishes) return cost_.Choose(available, most, config_.instances, !config_.is_batch_assumed);
+  if (!cost_.Pays(std::min(std::max<int64_t>(available, 2), most))) return 1;
   if (available >= most) return most;
   int64_t preferred = 0;
   for (int64_t size : config_.preferred_sizes)
@@ -174,7 +169,9 @@ int64_t Scheduler::RowsToTake(int64_t available, bool waited) const {
   if (preferred > 0) return preferred;
   if (config_.queue_delay_us > 0 && !waited) return 0;
   if (!config_.preferred_sizes.empty()) return available;
-  return int64_t{1} << CostBucket(available);  // few sizes, since each is made ready once
+  int64_t rows = 1;  // few sizes, since each is made ready once
+  while (rows * 2 <= available) rows *= 2;
+  return rows;
 }
 
 Scheduler::Batch Scheduler::TakeBatch(std::unique_lock<std::mutex>& lock) {
@@ -190,8 +187,7 @@ Scheduler::Batch Scheduler::TakeBatch(std::unique_lock<std::mutex>& lock) {
     const int64_t available = AvailableRows(first);
     const auto until = first.queued + std::chrono::microseconds(config_.queue_delay_us);
     const bool waited = Clock::now() >= until || stopping_;
-    wanted =
-        Pays(std::min(std::max<int64_t>(available, 2), config_.max_batch_size)) ? RowsToTake(available, waited) : 1;
+    wanted = RowsToTake(available, waited);
     if (wanted > 0) break;
     wake_.wait_until(lock, until);
     queue = first_queue();
@@ -215,17 +211,12 @@ Scheduler::Batch Scheduler::TakeBatch(std::unique_lock<std::mutex>& lock) {
   return batch;
 }
 
-void Scheduler::NoteCost(int64_t rows, Clock::duration time) {
-  const double us = std::chrono::duration<double, std::micro>(time).count();
-  const size_t bucket = CostBucket(rows);
-  const double of_bucket = us * static_cast<double>(int64_t{1} << bucket) / static_cast<double>(rows);
+void Scheduler::NoteCost(int64_t rows, const RunCost& cost) {
   std::lock_guard lock(mutex_);
-  double& cost = cost_us_[bucket];
-  // The first run of a shape makes it ready: only what it costs again counts.
-  cost = cost == 0 ? of_bucket : of_bucket < cost ? cost * 0.5 + of_bucket * 0.5 : cost * 0.95 + of_bucket * 0.05;
+  cost.is_wide ? cost_.NoteShared(rows, cost.us) : cost_.Note(rows, cost.us);
 }
 
-std::vector<Value> Scheduler::Compute(std::span<const NamedValue> inputs, const Job& job) {
+std::vector<Value> Scheduler::Compute(std::span<const NamedValue> inputs, const Job& job, RunCost& cost) {
   struct Counted {
     explicit Counted(std::atomic<int>& count) : count(count), alone(count.fetch_add(1) == 0) {}
     ~Counted() { count.fetch_sub(1); }
@@ -236,26 +227,34 @@ std::vector<Value> Scheduler::Compute(std::span<const NamedValue> inputs, const 
   options.time_limit = policy_.limits.time;
   options.max_bytes = policy_.limits.bytes;
   options.cancelled = job.request.cancelled.get();
-  bool is_small;
+  double of_one;
+  bool others_wait;
   {
     std::lock_guard lock(mutex_);
-    is_small = (cost_us_[0] > 0 && cost_us_[0] < static_cast<double>(policy_.inline_limit.count())) || queued_ > 0;
+    of_one = cost_.OfOne();
+    others_wait = queued_ > 0;
   }
-  const Session& session = counted.alone && !is_small ? *wide_ : *narrow_;
-  return session.Run(inputs, job.output_names, options);
+  const bool is_small = of_one > 0 && of_one < static_cast<double>(policy_.inline_limit.count());
+  cost.is_wide = counted.alone && !is_small && !others_wait && wide_ != narrow_;
+  const bool by_thread = !cost.is_wide && of_one > kLongRunUs;
+  const double begun = by_thread ? ThreadMicroseconds() : WallMicroseconds();
+  std::vector<Value> outputs = (cost.is_wide ? *wide_ : *narrow_).Run(inputs, job.output_names, options);
+  cost.us = (by_thread ? ThreadMicroseconds() : WallMicroseconds()) - begun;
+  return outputs;
 }
 
 void Scheduler::RunOne(Job& job) {
   job.run_begun = Clock::now();
+  RunCost cost;
   try {
-    job.outputs = Compute(job.request.inputs, job);
+    job.outputs = Compute(job.request.inputs, job, cost);
   } catch (...) {
     job.error = CurrentRefusal();
   }
   job.run_ended = Clock::now();
   job.batch = job.rows;
   if (job.error) return;
-  NoteCost(job.rows, job.run_ended - job.run_begun);
+  NoteCost(job.rows, cost);
   stats_.RecordRun(job.rows, job.run_begun - job.started, job.run_ended - job.run_begun, {});
 }
 
@@ -274,14 +273,15 @@ bool Scheduler::RunJoined(Batch& batch) {
     int64_t rows = 0;
     for (const auto& job : batch) rows += job->rows;
     const Clock::time_point begun = Clock::now();
-    const std::vector<Value> outputs = Compute(inputs, *batch.front());
+    RunCost cost;
+    const std::vector<Value> outputs = Compute(inputs, *batch.front(), cost);
     const Clock::time_point ended = Clock::now();
     if (!HaveRows(outputs, rows) || !Proves(batch, outputs)) {
       if (may_join_.exchange(false))
         log_(Cat("model '", config_.name, "': requests are no longer joined: its first dimension is no batch"));
       return false;
     }
-    NoteCost(rows, ended - begun);
+    NoteCost(rows, cost);
     int64_t row = 0;
     for (auto& job : batch) {
       job->run_begun = begun;
@@ -303,7 +303,9 @@ bool Scheduler::Proves(const Batch& batch, const std::vector<Value>& joined) {
   if (!config_.is_batch_assumed || proofs_.load(std::memory_order_relaxed) >= kProofsWanted) return true;
   int64_t row = 0;
   for (const auto& job : batch) {
-    const std::vector<Value> alone = Compute(job->request.inputs, *job);
+    RunCost cost;
+    const std::vector<Value> alone = Compute(job->request.inputs, *job, cost);
+    NoteCost(job->rows, cost);
     if (!AreClose(alone, RowsOf(joined, row, job->rows))) return false;
     row += job->rows;
   }

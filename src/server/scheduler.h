@@ -2,7 +2,6 @@
 // measured to cost less per row; small models run on the thread that read the request.
 #pragma once
 
-#include <array>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -12,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/batch_cost.h"
 #include "server/infer.h"
 #include "server/model_config.h"
 #include "server/model_stats.h"
@@ -43,16 +43,19 @@ class Scheduler {
   void Work();
   Batch TakeBatch(std::unique_lock<std::mutex>& lock);
   void DropExpired(Clock::time_point now, Batch& dropped);
-  int64_t RowsToTake(int64_t available, bool waited) const;
-  bool Pays(int64_t rows) const;
+  int64_t RowsToTake(int64_t available, bool waited);
   int64_t AvailableRows(const Job& first) const;
-  void NoteCost(int64_t rows, Clock::duration time);
+  struct RunCost {
+    double us = 0;
+    bool is_wide = false;  // it had all threads of the runtime
+  };
+  void NoteCost(int64_t rows, const RunCost& cost);
 
   void Run(Batch batch);
   void RunOne(Job& job);
   bool RunJoined(Batch& batch);
   bool Proves(const Batch& batch, const std::vector<Value>& joined);
-  std::vector<Value> Compute(std::span<const NamedValue> inputs, const Job& job);
+  std::vector<Value> Compute(std::span<const NamedValue> inputs, const Job& job, RunCost& cost);
   void Finish(Job& job);
 
   const ModelConfig& config_;
@@ -68,9 +71,7 @@ class Scheduler {
   int running_ = 0, idle_ = 0;
   bool stopping_ = false;
   std::vector<std::thread> workers_;
-  // Measured microseconds of a run, by the logarithm of its rows; 0: not yet.
-  std::array<double, 24> cost_us_{};
-  mutable uint64_t decisions_ = 0;
+  BatchCost cost_;
   std::atomic<bool> may_join_;
   std::atomic<int> proofs_{0};
 };

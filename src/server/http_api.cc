@@ -189,7 +189,7 @@ HttpResponse Frontend::Answer(const HttpRequest& request, const std::vector<std:
     RequireMethod(request, "GET");
     HttpResponse page;
     page.content_type = "text/html; charset=utf-8";
-    page.headers.emplace_back("content-security-policy", "default-src 'self' 'unsafe-inline'");
+    page.headers.emplace_back("content-security-policy", "default-src 'self' 'unsafe-inline'; img-src data:");
     page.body = PageText();
     return page;
   }

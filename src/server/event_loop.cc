@@ -38,6 +38,10 @@ void EventLoop::Stop() {
 
 void EventLoop::Do(std::function<void()> work) {
   if (IsHere()) return work();
+  Later(std::move(work));
+}
+
+void EventLoop::Later(std::function<void()> work) {
   bool is_first;
   {
     std::lock_guard lock(mutex_);

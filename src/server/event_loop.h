@@ -35,6 +35,8 @@ class EventLoop {
   bool IsHere() const { return std::this_thread::get_id() == thread_id_.load(std::memory_order_relaxed); }
   // On the loop's thread: at once where that is the caller's, else soon.
   void Do(std::function<void()> work);
+  // On the loop's thread, soon, after what was handed over before.
+  void Later(std::function<void()> work);
 
   // The rest is for the loop's own thread. The loop owns what it watches; numbers are never used again.
   void Add(int descriptor, uint64_t number, std::unique_ptr<Watched> watched);

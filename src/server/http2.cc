@@ -2,6 +2,7 @@
 #include <nghttp2/nghttp2.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -74,7 +75,11 @@ class StreamSink : public GrpcSink, public std::enable_shared_from_this<StreamSi
   void Finish(Code code, std::string message) override;
 
  private:
+  // On the loop's thread, in the order of the calls: what another thread handed over is not overtaken.
+  void InOrder(std::function<void(Http2&)> work);
+
   EventLoop& loop_;
+  std::atomic<int> handed_over_{0};
   const uint64_t connection_;
   Http2* const http2_;  // valid while the connection is there
   const int32_t stream_;
@@ -490,32 +495,33 @@ class Http2 : public Protocol {
   bool receiving_ = false, flushing_ = false, failed_ = false, closed_ = false, draining_ = false, noticed_ = false;
 };
 
-void StreamSink::Send(std::string message) {
-  if (loop_.IsHere()) {
-    if (loop_.Find(connection_)) http2_->Send(stream_, message, false);
+void StreamSink::InOrder(std::function<void(Http2&)> work) {
+  if (loop_.IsHere() && handed_over_ == 0) {
+    if (loop_.Find(connection_)) work(*http2_);
     return;
   }
-  loop_.Do([self = shared_from_this(), held = std::make_shared<std::string>(std::move(message))] {
-    self->Send(std::move(*held));
+  ++handed_over_;
+  loop_.Later([self = shared_from_this(), work = std::move(work)] {
+    --self->handed_over_;
+    if (self->loop_.Find(self->connection_)) work(*self->http2_);
   });
+}
+
+void StreamSink::Send(std::string message) {
+  InOrder([stream = stream_, message = std::move(message)](Http2& http2) { http2.Send(stream, message, false); });
 }
 
 void StreamSink::Reply(std::string message) {
-  if (loop_.IsHere()) {
+  if (loop_.IsHere() && handed_over_ == 0) {
     if (loop_.Find(connection_)) http2_->Send(stream_, message, true);
     return;
   }
-  loop_.Do([self = shared_from_this(), held = std::make_shared<std::string>(std::move(message))] {
-    self->Reply(std::move(*held));
-  });
+  InOrder([stream = stream_, message = std::move(message)](Http2& http2) { http2.Send(stream, message, true); });
 }
 
 void StreamSink::Finish(Code code, std::string message) {
-  if (loop_.IsHere()) {
-    if (loop_.Find(connection_)) http2_->Finish(stream_, code, std::move(message));
-    return;
-  }
-  loop_.Do([self = shared_from_this(), code, message = std::move(message)] { self->Finish(code, message); });
+  InOrder(
+      [stream = stream_, code, message = std::move(message)](Http2& http2) { http2.Finish(stream, code, message); });
 }
 
 }  // namespace

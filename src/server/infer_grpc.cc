@@ -61,7 +61,8 @@ struct TensorParameters {
   int64_t offset = 0, byte_size = -1, classes = 0;
 
   void Take(const std::pair<std::string, Parameter>& given) {
-    const auto& [key, value] = given;
+    const std::string& key = given.first;
+    const Parameter& value = given.second;
     auto integer = [&] {
       if (value.kind != Parameter::Kind::kInteger || value.integer < 0)
         Refuse(Code::kInvalidArgument, "invalid value type for '", Printable(key),

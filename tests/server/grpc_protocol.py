@@ -148,6 +148,17 @@ class Calls(unittest.TestCase):
         self.assertIn("unexpected inference input", answers[10].error_message)
         self.assertTrue(answers[0].infer_response.parameters["triton_final_response"].bool_param)
 
+    def test_stream_keeps_the_order(self):
+        """Some answers come from other threads, errors at once: none overtakes another, and none is lost at the end."""
+        stream = channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer", lambda m: m.SerializeToString(),
+                                       pb.ModelStreamInferResponse.FromString)
+        for _ in range(5):
+            requests = [add(id=str(i)) for i in range(400)]
+            for broken in requests[2::3]:
+                broken.model_name = "none"
+            answers = list(stream(iter(requests), timeout=30))
+            self.assertEqual([a.infer_response.id for a in answers], [str(i) for i in range(400)])
+
     def test_large(self):
         request = pb.ModelInferRequest(model_name="identity_fp32")
         data = np.random.rand(1 << 20, 4).astype(np.float32).tobytes()

@@ -372,7 +372,8 @@ class Http2 : public Protocol {
       case NGHTTP2_PING:
       case NGHTTP2_SETTINGS:
       case NGHTTP2_PRIORITY: return controls_.Take();
-      case NGHTTP2_DATA: return frame.hd.length > 0 || controls_.Take();
+      case NGHTTP2_DATA:  // an empty one may end a request
+        return frame.hd.length > 0 || (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 || controls_.Take();
       default: return true;
     }
   }

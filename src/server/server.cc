@@ -42,7 +42,7 @@ class Server {
     frontend_ = std::make_unique<Frontend>(*service_);
     for (int i = 0; i < (options.loops > 0 ? options.loops : UsableCpus()); ++i)
       loops_.push_back(std::make_unique<EventLoop>());
-    doors_ = std::make_unique<Doors>(*frontend_, options.limits, options.most_connections, loops_);
+    doors_.reset(new Doors{*frontend_, options.limits, options.most_connections, loops_});
   }
 
   int Run() {

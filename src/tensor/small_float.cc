@@ -94,7 +94,19 @@ float ToFloat(Float16 value) {
   return FloatFromBits(sign | FloatBits(magnitude));
 }
 
-Float16 ToFloat16(float value) { return {static_cast<uint16_t>(Encode(kHalf, value, Overflow::kSpecial))}; }
+Float16 ToFloat16(float value) {
+  constexpr uint32_t kBeyond = (127 + 16) << 23, kLeastNormal = (127 - 14) << 23;
+  constexpr uint32_t kAligning = ((127 - 15) + (23 - 10) + 1) << 23;  // its last bit is that of a subnormal half
+  const uint32_t bits = FloatBits(value), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+  uint32_t code;
+  if (magnitude >= kBeyond)
+    code = magnitude > 0x7f800000u ? kHalf.nan_code : kHalf.overflow_code;
+  else if (magnitude < kLeastNormal)  // the addition rounds
+    code = FloatBits(FloatFromBits(magnitude) + FloatFromBits(kAligning)) - kAligning;
+  else  // halves to even; a carry goes into the exponent, as it should
+    code = (magnitude - ((127u - 15) << 23) + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+  return {static_cast<uint16_t>(code | sign)};
+}
 
 BFloat16 ToBFloat16(float value) {
   uint32_t bits = FloatBits(value);

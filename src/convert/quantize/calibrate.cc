@@ -19,7 +19,8 @@ class Pass {
   Pass(const CalibrationRequest& request, const Samples& samples) : request_(request), samples_(samples) {}
 
   // False when values that are wanted were not seen.
-  bool Run(const Session& session, const std::vector<size_t>& chosen, const std::vector<std::string>& asked) {
+  bool Run(const Session& session, const std::vector<size_t>& chosen, const std::vector<std::string>& asked,
+           bool asked_for_all = false) {
     RunOptions options;
     options.watch = [this](const std::string& name, const Value& value) { Look(name, value); };
     runs_ = static_cast<int64_t>(chosen.size());
@@ -31,7 +32,7 @@ class Pass {
       for (const auto& [name, value] : inputs) Look(name, value);
       const std::vector<Value> results = session.Run(inputs, asked, options);
       for (size_t k = 0; k < asked.size(); ++k) Look(asked[k], results[k]);
-      if (i == 0 && asked.empty() && !Unseen().empty()) return false;
+      if (i == 0 && !asked_for_all && !Unseen().empty()) return false;
     }
     return true;
   }
@@ -159,6 +160,17 @@ class Pass {
   int64_t runs_ = 1;
 };
 
+Model WithOutputs(const Model& model, const std::vector<std::string>& names) {
+  Model open = model;
+  for (const std::string& name : names)
+    for (const ValueInfo& info : model.graph.value_infos)
+      if (info.name == name) {
+        open.graph.outputs.push_back(info);
+        break;
+      }
+  return open;
+}
+
 }  // namespace
 
 Calibration Calibrate(const CalibrationRequest& request, const Samples& samples, const std::vector<size_t>& chosen) {
@@ -167,6 +179,17 @@ Calibration Calibrate(const CalibrationRequest& request, const Samples& samples,
   if (request.as_optimized) {
     Pass pass(request, samples);
     if (pass.Run(*Session::FromModel(*request.model, options), chosen, {})) return pass.Take();
+    // What the engine took into other steps it keeps apart when it is an output; what is only another shape of a value
+    // has to be asked for.
+    std::vector<std::string> asked, hidden = pass.Unseen();
+    for (const ValueInfo& output : request.model->graph.outputs) asked.push_back(output.name);
+    for (int round = 0; round < 3; ++round) {
+      Pass again(request, samples);
+      if (again.Run(*Session::FromModel(WithOutputs(*request.model, hidden), options), chosen, asked))
+        return again.Take();
+      for (const std::string& name : again.Unseen())
+        (std::find(hidden.begin(), hidden.end(), name) == hidden.end() ? hidden : asked).push_back(name);
+    }
   }
   options.optimize = false;
   const std::shared_ptr<Session> session = Session::FromModel(*request.model, options);
@@ -177,7 +200,7 @@ Calibration Calibrate(const CalibrationRequest& request, const Samples& samples,
   std::vector<std::string> asked = first.Unseen();
   for (const ValueInfo& output : session->outputs()) asked.push_back(output.name);
   Pass second(request, samples);
-  second.Run(*session, chosen, asked);
+  second.Run(*session, chosen, asked, true);
   return second.Take();
 }
 

@@ -313,9 +313,14 @@ std::vector<float> ToMatrix(const Layer& layer, const Tensor& weight) {
   const int64_t outer = weight.shape().CountBetween(0, axis), rows = weight.dim(axis),
                 inner = weight.shape().CountBetween(axis + 1, weight.rank());
   std::vector<float> matrix(static_cast<size_t>(weight.size()));
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t i = 0; i < inner; ++i) matrix[static_cast<size_t>((r * outer + o) * inner + i)] = *from++;
+  // Tile by tile, so that what is written lies near what is read.
+  constexpr int64_t kTile = 32;
+  for (int64_t first = 0; first < outer; first += kTile)
+    for (int64_t top = 0; top < rows; top += kTile)
+      for (int64_t o = first; o < std::min(outer, first + kTile); ++o)
+        for (int64_t r = top; r < std::min(rows, top + kTile); ++r)
+          for (int64_t i = 0; i < inner; ++i)
+            matrix[static_cast<size_t>((r * outer + o) * inner + i)] = from[(o * rows + r) * inner + i];
   return matrix;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace ferry::quantize {
 namespace {
@@ -26,9 +27,18 @@ Extremes FindExtremes(const float* data, int64_t count) {
   for (; i < count; ++i) low[0] = std::min(low[0], data[i]), high[0] = std::max(high[0], data[i]);
   found.low = *std::min_element(low, low + 8);
   found.high = *std::max_element(high, high + 8);
-  float sum = 0;  // not a number as soon as anything is not finite
-  for (int64_t k = 0; k < count; ++k) sum += data[k] * 0.0f;
-  if (sum == 0 && std::isfinite(found.low)) return found;
+  // An exponent of ones is no finite number; told by whole numbers, which vectors compare.
+  constexpr uint32_t kExponent = 0x7f800000;
+  uint32_t bad[8] = {};
+  auto is_bad = [&](int64_t at) {
+    uint32_t bits;
+    std::memcpy(&bits, data + at, 4);
+    return uint32_t{(bits & kExponent) == kExponent};
+  };
+  for (i = 0; i + 8 <= count; i += 8)
+    for (int k = 0; k < 8; ++k) bad[k] |= is_bad(i + k);
+  for (; i < count; ++i) bad[0] |= is_bad(i);
+  if (std::none_of(bad, bad + 8, [](uint32_t one) { return one != 0; })) return found;
   found = Extremes();
   for (int64_t k = 0; k < count; ++k) {
     if (!std::isfinite(data[k])) {
@@ -38,6 +48,18 @@ Extremes FindExtremes(const float* data, int64_t count) {
     found.low = std::min(found.low, data[k]), found.high = std::max(found.high, data[k]);
   }
   return found;
+}
+
+// Of large tensors some elements tell the distribution: no axis may be a multiple of the stride.
+int64_t StrideOf(const Tensor& tensor) {
+  constexpr int64_t kEnough = 1 << 15;
+  if (tensor.size() < kEnough) return 1;
+  for (int64_t stride : {5, 7, 3, 11}) {
+    bool fits = true;
+    for (size_t axis = 0; axis < tensor.rank(); ++axis) fits &= tensor.dim(axis) % stride != 0;
+    if (fits) return stride;
+  }
+  return 1;
 }
 
 }  // namespace
@@ -95,34 +117,67 @@ void Observation::Add(const Tensor& tensor, int64_t channel_axis) {
   const float bottom = static_cast<float>(bottom_), factor = static_cast<float>(1 / width_);
   std::vector<uint32_t> bins(kBins, 0);
   double sum = 0, squares = 0;
-  int64_t zeros = 0;
-  for (int64_t i = 0; i < count; ++i) {
+  int64_t zeros = 0, looked = 0;
+  const int64_t stride = StrideOf(tensor);
+  for (int64_t i = 0; i < count; i += stride, ++looked) {
     const float x = data[i];
     const float place = (x - bottom) * factor;
     ++bins[static_cast<size_t>(place > 0 ? (place < kBins - 1 ? static_cast<int>(place) : kBins - 1) : 0)];
     zeros += x == 0;
     sum += x, squares += static_cast<double>(x) * x;
   }
-  for (size_t i = 0; i < bins.size(); ++i) bins_[i] += bins[i];
-  count_ += count, zeros_ += zeros, sum_ += sum, squares_ += squares;
-  if (channel_axis < 0 || channel_axis >= static_cast<int64_t>(tensor.rank())) return;
-  const size_t axis = static_cast<size_t>(channel_axis);
-  const int64_t channels = tensor.dim(axis), outer = tensor.shape().CountBetween(0, axis),
-                inner = tensor.shape().CountBetween(axis + 1, tensor.rank());
-  channel_sums_.resize(static_cast<size_t>(channels), 0), channel_squares_.resize(static_cast<size_t>(channels), 0);
-  channel_largest_.resize(static_cast<size_t>(channels), 0);
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t c = 0; c < channels; ++c) {
-      float total = 0, power = 0, largest = channel_largest_[static_cast<size_t>(c)];
-      const float* from = data + (o * channels + c) * inner;
-      for (int64_t i = 0; i < inner; ++i) {
-        total += from[i], power += from[i] * from[i];
-        largest = std::max(largest, std::abs(from[i]));
+  const double part = static_cast<double>(count) / static_cast<double>(looked);
+  for (size_t i = 0; i < bins.size(); ++i) bins_[i] += bins[i] * part;
+  count_ += count, zeros_ += static_cast<int64_t>(static_cast<double>(zeros) * part);
+  sum_ += sum * part, squares_ += squares * part;
+  if (channel_axis >= 0 && channel_axis < static_cast<int64_t>(tensor.rank()))
+    AddChannels(tensor, static_cast<size_t>(channel_axis));
+}
+
+// Channels side by side, sums of some rows at a time in float.
+void Observation::AddRows(const float* data, int64_t rows) {
+  constexpr int64_t kRows = 128;
+  const size_t channels = channel_sums_.size();
+  std::vector<float> sums(channels), squares(channels);
+  float* largest = channel_largest_.data();
+  for (int64_t begin = 0; begin < rows; begin += kRows) {
+    std::fill(sums.begin(), sums.end(), 0.0f), std::fill(squares.begin(), squares.end(), 0.0f);
+    for (int64_t row = begin; row < std::min(rows, begin + kRows); ++row, data += channels)
+      for (size_t c = 0; c < channels; ++c) {
+        const float x = data[c], size = std::abs(x);
+        sums[c] += x, squares[c] += x * x;
+        largest[c] = largest[c] < size ? size : largest[c];
       }
-      channel_sums_[static_cast<size_t>(c)] += total, channel_squares_[static_cast<size_t>(c)] += power;
-      channel_largest_[static_cast<size_t>(c)] = largest;
-    }
+    for (size_t c = 0; c < channels; ++c) channel_sums_[c] += sums[c], channel_squares_[c] += squares[c];
+  }
+}
+
+void Observation::AddChannels(const Tensor& tensor, size_t axis) {
+  const size_t channels = static_cast<size_t>(tensor.dim(axis));
+  const int64_t outer = tensor.shape().CountBetween(0, axis),
+                inner = tensor.shape().CountBetween(axis + 1, tensor.rank());
+  channel_sums_.resize(channels, 0), channel_squares_.resize(channels, 0), channel_largest_.resize(channels, 0);
   channel_count_ += outer * inner;
+  const float* data = tensor.Data<float>();
+  if (inner == 1) return AddRows(data, outer);
+  constexpr int64_t kLanes = 8;  // sums side by side, for vectors
+  for (int64_t o = 0; o < outer; ++o)
+    for (size_t c = 0; c < channels; ++c, data += inner) {
+      float total[kLanes] = {}, power[kLanes] = {}, largest[kLanes] = {};
+      auto add = [&](int64_t i, int64_t k) {
+        const float x = data[i], size = std::abs(x);
+        total[k] += x, power[k] += x * x;
+        largest[k] = largest[k] < size ? size : largest[k];
+      };
+      int64_t i = 0;
+      for (; i + kLanes <= inner; i += kLanes)
+        for (int64_t k = 0; k < kLanes; ++k) add(i + k, k);
+      for (; i < inner; ++i) add(i, 0);
+      for (int64_t k = 0; k < kLanes; ++k) {
+        channel_sums_[c] += total[k], channel_squares_[c] += power[k];
+        channel_largest_[c] = std::max(channel_largest_[c], largest[k]);
+      }
+    }
 }
 
 double Observation::variance() const {

@@ -36,6 +36,8 @@ class Observation {
  private:
   static constexpr int kBins = 2048;
   void Widen(float low, float high);
+  void AddChannels(const Tensor& tensor, size_t axis);
+  void AddRows(const float* data, int64_t rows);
   double BinCentre(int bin) const { return bottom_ + (bin + 0.5) * width_; }
   std::pair<float, float> ByPercentile(double percentile, bool symmetric) const;
   std::pair<float, float> ByError(const Conventions& conventions) const;

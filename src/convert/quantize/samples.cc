@@ -5,6 +5,7 @@
 
 #include "base/directory.h"
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "ops/support/cast_tensor.h"
 
 namespace ferry::quantize {
@@ -121,6 +122,8 @@ const NamedTensors& Samples::Open(size_t file) const {
     arrays_ = ReadNpz(files_[file]);
     NameByPosition(arrays_, inputs_);
     opened_ = file;
+    // Reading looked at every byte; only samples in use are to be in memory.
+    for (const auto& [name, tensor] : arrays_) DropPages(tensor.raw(), tensor.bytes());
   }
   return arrays_;
 }
@@ -139,8 +142,9 @@ std::vector<NamedValue> Samples::Inputs(size_t sample) const {
   std::vector<NamedValue> inputs;
   for (const ValueInfo& input : inputs_) {
     const Tensor& whole = *Find(arrays, input.name);
-    Tensor rows = place.count > 0 ? whole.Rows(place.begin, place.count) : whole;
-    rows = Decoded(arrays, input.name, rows);
+    const Tensor stored = place.count > 0 ? whole.Rows(place.begin, place.count) : whole;
+    Tensor rows = Decoded(arrays, input.name, stored.Clone());
+    DropPages(stored.raw(), stored.bytes());
     const DType wanted = input.type.dtype;
     if (wanted != DType::kUndefined && wanted != rows.dtype()) {
       const bool both_numbers = IsFloating(wanted) == IsFloating(rows.dtype()) && rows.dtype() != DType::kString;

@@ -321,10 +321,14 @@ class Writer {
       const int64_t blob = matrix.block * matrix.bits / 8, per = 8 / matrix.bits;
       Tensor packed = Tensor::Zeros(DType::kUInt8, {matrix.rows, matrix.blocks, blob});
       uint8_t* out = packed.MutableData<uint8_t>();
-      for (int64_t row = 0; row < matrix.rows; ++row)
-        for (int64_t i = 0; i < matrix.depth; ++i)
-          out[(row * matrix.blocks * matrix.block + i) / per] |= static_cast<uint8_t>(
-              matrix.codes[static_cast<size_t>(row * matrix.depth + i)] << (i % per * matrix.bits));
+      for (int64_t row = 0; row < matrix.rows; ++row) {
+        const uint8_t* from = matrix.codes.data() + row * matrix.depth;
+        uint8_t* to = out + row * matrix.blocks * blob;
+        if (per == 1) std::copy_n(from, matrix.depth, to);
+        for (int64_t i = 0; per == 2 && i + 1 < matrix.depth; i += 2)
+          to[i / 2] = static_cast<uint8_t>(from[i] | from[i + 1] << 4);
+        if (per == 2 && matrix.depth % 2 != 0) to[matrix.depth / 2] = from[matrix.depth - 1];
+      }
       parts = {Constant(layer.weights[0] + "_q", packed),
                Constant(layer.weights[0] + "_s", Tensor::FromVector(matrix.scales))};
       if (!matrix.symmetric) {

@@ -7,6 +7,7 @@
 #include "base/mapped_file.h"
 #include "base/utf8.h"
 #include "tensor/npy_header.h"
+#include "tensor/npz_view.h"
 
 namespace ferry {
 namespace {
@@ -151,7 +152,8 @@ Tensor NormalizeBools(Tensor tensor) {
   return out;
 }
 
-Tensor DecodeElements(const NpyHeader& header, const Layout& layout, const SharedBytes& file, const std::byte* data) {
+Tensor DecodeElements(const NpyHeader& header, const Layout& layout, const SharedBytes& file, const std::byte* data,
+                      bool at_any_byte) {
   Shape shape(header.shape);
   bool transposed = header.fortran_order && shape.rank() > 1;
   size_t bytes = static_cast<size_t>(shape.ElementCount()) * layout.element_bytes;
@@ -165,7 +167,8 @@ Tensor DecodeElements(const NpyHeader& header, const Layout& layout, const Share
 
   // Complex numbers are swapped and aligned as two halves.
   size_t scalar = IsComplex(layout.stored) ? layout.element_bytes / 2 : layout.element_bytes;
-  bool in_place = !transposed && (!layout.big_endian || scalar == 1) && reinterpret_cast<uintptr_t>(data) % scalar == 0;
+  bool in_place = !transposed && (!layout.big_endian || scalar == 1) &&
+                  (at_any_byte || reinterpret_cast<uintptr_t>(data) % scalar == 0);
   Tensor tensor;
   if (in_place) {
     tensor = Tensor::Borrow(layout.stored, shape, data, file.keep_alive);
@@ -214,9 +217,7 @@ NpyPieces EncodeStrings(const Tensor& tensor) {
 
 DType UnsignedOfWidth(int bits) { return bits == 16 ? DType::kUInt16 : DType::kUInt8; }
 
-}  // namespace
-
-Tensor ReadNpy(const SharedBytes& file) {
+Tensor ReadArray(const SharedBytes& file, bool at_any_byte) {
   std::string_view text = file.text();
   constexpr std::string_view kMagic = "\x93NUMPY";
   if (!text.starts_with(kMagic) || text.size() < 10) Fail(ErrorCode::kInvalidModel, "is not a .npy file");
@@ -241,8 +242,14 @@ Tensor ReadNpy(const SharedBytes& file) {
   if (expected != text.size() - begin)
     Fail(ErrorCode::kInvalidModel, "shape ", Shape(header.shape), " of '", Printable(header.descr), "' takes ",
          expected, " bytes, the file has ", text.size() - begin);
-  return DecodeElements(header, layout, file, file.bytes.data() + begin);
+  return DecodeElements(header, layout, file, file.bytes.data() + begin, at_any_byte);
 }
+
+}  // namespace
+
+Tensor ReadNpy(const SharedBytes& file) { return ReadArray(file, false); }
+
+Tensor ViewNpy(const SharedBytes& file) { return ReadArray(file, true); }
 
 Tensor ReadNpy(const std::string& path) {
   std::shared_ptr<MappedFile> file = MappedFile::Open(path);

@@ -338,11 +338,11 @@ class Job {
               [](const auto& a, const auto& b) { return a.second < b.second; });
     if (report().worst.size() > 3) report().worst.resize(3);
     if (options_.budget) report().holds = Holds(*options_.budget, report().proof);
-    const Samples one(options_.data, *quantized_, 1);
+    const std::vector<NamedValue> one = samples_->OneRow();
     if (float_session_)
-      std::tie(report().ms_before, report().ms_after) = TimeInTurns(*float_session_, *quantized_, one.Inputs(0));
+      std::tie(report().ms_before, report().ms_after) = TimeInTurns(*float_session_, *quantized_, one);
     else
-      report().ms_after = TimeOf(*quantized_, one.Inputs(0));
+      report().ms_after = TimeOf(*quantized_, one);
     if (report().ms_after > report().ms_before * 1.1)
       report().warnings.push_back(Cat("this form runs slower here than float32: ", report().ms_after, " ms against ",
                                       report().ms_before, " ms for one sample"));

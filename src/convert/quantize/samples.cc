@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "ops/support/cast_tensor.h"
+#include "tensor/alignment.h"
+#include "tensor/npz_view.h"
 
 namespace ferry::quantize {
 namespace {
@@ -49,7 +51,8 @@ void NameByPosition(NamedTensors& arrays, const std::vector<ValueInfo>& inputs) 
 Tensor Decoded(const NamedTensors& arrays, const std::string& name, const Tensor& rows) {
   const Tensor *scale = Find(arrays, name + ".scale"), *shift = Find(arrays, name + ".shift");
   if (!scale || !shift) return rows;
-  const Tensor factor = CastTensor(*scale, DType::kFloat), addend = CastTensor(*shift, DType::kFloat);
+  const Tensor factor = CastTensor(Readable(*scale), DType::kFloat),
+               addend = CastTensor(Readable(*shift), DType::kFloat);
   Tensor values = CastTensor(rows, DType::kFloat).Clone();
   auto along = [&](const Tensor& of, int64_t i) {
     if (of.size() == 1) return of.Data<float>()[0];
@@ -113,6 +116,7 @@ void Samples::AddFile(size_t file, int64_t batch) {
       Fail(ErrorCode::kInvalidArgument, files_[file], ": ", rows, " rows cannot be cut into the model's batches of ",
            fixed);
     batch = fixed;
+    is_fixed_ = true;
   }
   for (int64_t begin = 0; begin < rows; begin += batch) places_.push_back({file, begin, std::min(batch, rows - begin)});
 }
@@ -121,6 +125,7 @@ const NamedTensors& Samples::Open(size_t file) const {
   if (opened_ != file) {
     arrays_ = ReadNpz(files_[file]);
     NameByPosition(arrays_, inputs_);
+    arrays_ = ViewNpz(files_[file]);
     opened_ = file;
     // Reading looked at every byte; only samples in use are to be in memory.
     for (const auto& [name, tensor] : arrays_) DropPages(tensor.raw(), tensor.bytes());
@@ -136,8 +141,15 @@ std::string Samples::name(size_t sample) const {
   return name;
 }
 
-std::vector<NamedValue> Samples::Inputs(size_t sample) const {
-  const Place& place = places_[sample];
+std::vector<NamedValue> Samples::Inputs(size_t sample) const { return At(sample, places_[sample]); }
+
+std::vector<NamedValue> Samples::OneRow() const {
+  Place place = places_[0];
+  if (!is_fixed_ && place.count > 1) place.count = 1;
+  return At(0, place);
+}
+
+std::vector<NamedValue> Samples::At(size_t sample, const Place& place) const {
   const NamedTensors& arrays = Open(place.file);
   std::vector<NamedValue> inputs;
   for (const ValueInfo& input : inputs_) {
@@ -163,9 +175,9 @@ std::vector<int64_t> Samples::Labels(size_t sample) const {
   const Place& place = places_[sample];
   const Tensor* labels = Find(Open(place.file), "labels");
   if (!labels || labels->rank() == 0 || !IsInteger(labels->dtype())) return {};
-  if (place.count == 0) return ToInt64Vector(*labels);
+  if (place.count == 0) return ToInt64Vector(Readable(*labels));
   if (labels->dim(0) < place.begin + place.count) return {};
-  return ToInt64Vector(labels->Rows(place.begin, place.count));
+  return ToInt64Vector(Readable(labels->Rows(place.begin, place.count)));
 }
 
 }  // namespace ferry::quantize

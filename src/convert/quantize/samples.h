@@ -18,6 +18,8 @@ class Samples {
   int64_t rows(size_t sample) const { return places_[sample].count; }
   std::string name(size_t sample) const;
   std::vector<NamedValue> Inputs(size_t sample) const;  // throws for NaN and infinity, naming sample and input
+  // Of the first sample, as few rows as the model takes.
+  std::vector<NamedValue> OneRow() const;
   // One for each row; empty where the data has none.
   std::vector<int64_t> Labels(size_t sample) const;
   bool has_labels() const { return has_labels_; }
@@ -33,7 +35,9 @@ class Samples {
   const std::vector<ValueInfo> inputs_;  // of the model
   std::vector<std::string> files_;
   std::vector<Place> places_;
-  bool has_labels_ = false;
+  std::vector<NamedValue> At(size_t sample, const Place& place) const;
+
+  bool has_labels_ = false, is_fixed_ = false;
   mutable size_t opened_ = SIZE_MAX;
   mutable NamedTensors arrays_;
 };

@@ -270,6 +270,22 @@ TEST_F(Quantize, LookupsTakeRowsOfCodes) {
   EXPECT_LT(made.report.bytes_after, made.report.bytes_before / 2);
 }
 
+TEST_F(Quantize, TablesThatAreAddedBecomeHalves) {
+  const Model model = MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("n"), 32, 64})},
+                                {MakeNode("Add", {"x", "places"}, {"s"}), MakeNode("MatMul", {"s", "w"}, {"y"})},
+                                {MakeInfo("y", DType::kFloat, {Dim::Named("n"), 32, 64})},
+                                {MakeStored("places", Noise({32, 64}, 1)), MakeStored("w", Noise({64, 64}, 2))}, 17);
+  const std::string data = Data({{"x", Noise({16, 32, 64}, 3)}});
+  for (Reader reader : {Reader::kCpu, Reader::kTensorRt}) {
+    const QuantizedModel made = QuantizeModel(model, With(data, QuantizeForm::kStatic, reader));
+    ExpectValid(made.model);
+    int64_t halves = 0;
+    for (const StoredTensor& tensor : made.model.graph.initializers) halves += tensor.dtype == DType::kFloat16;
+    EXPECT_EQ(halves, reader == Reader::kCpu ? 1 : 0);
+    EXPECT_GT(made.report.proof.snr, 30);
+  }
+}
+
 TEST_F(Quantize, RecurrentWeightsBehindSlicesAreFound) {
   const Tensor whole = Noise({2, 64, 24}, 1, 0.2f);
   const Model model = MakeModel(
@@ -329,6 +345,9 @@ TEST_F(Quantize, BudgetHoldsOrTheAnswerIsNo) {
   EXPECT_TRUE(QuantizeModel(ConvNet(), options).report.holds);  // everything is float again
   options.budget = ParseBudget("top1=0.5%");
   EXPECT_THROW(QuantizeModel(ConvNet(), options), Error);  // there are no labels
+  options.test = {Data({{"x", Noise({8, 3, 8, 8}, 10)}, {"labels", Tensor::Zeros(DType::kInt64, {8})}}, "test.npz")};
+  options.budget = ParseBudget("top1=50%");
+  EXPECT_TRUE(QuantizeModel(ConvNet(), options).report.proof.top1.has_value());  // they are in the proof alone
 }
 
 TEST_F(Quantize, RangesDifferByMethod) {

@@ -267,11 +267,11 @@ Conventions Conventions::For(Reader reader) {
     case Reader::kOnnxRuntime: how.whole_bias = true; break;
     case Reader::kTensorRt:
       how.signed_activations = how.symmetric_activations = true;
-      how.dynamic = how.weights_only = how.concats = how.whole_sums = false;
+      how.dynamic = how.weights_only = how.concats = how.halves = how.whole_sums = false;
       break;
     case Reader::kTfLite:
       how.signed_activations = how.whole_bias = true;
-      how.dynamic = false;
+      how.dynamic = how.halves = false;
       break;
   }
   return how;

@@ -198,9 +198,9 @@ class Job {
     Improve(rungs, best);
     std::vector<double> alone;
     const bool too_low = !(best.found.snr >= kFloor);
-    if (options_.budget ? !Holds(Stricter(*options_.budget), best.found) : too_low) {
+    if (options_.budget ? !Holds(Stricter(ChoosingBudget()), best.found) : too_low) {
       const QuantizeBudget budget =
-          options_.budget ? Stricter(*options_.budget) : QuantizeBudget{QuantizeBudget::Measure::kSnr, kFloor};
+          options_.budget ? Stricter(ChoosingBudget()) : QuantizeBudget{QuantizeBudget::Measure::kSnr, kFloor};
       best = SearchRungs(*workshop_, *judge_, ranges_, budget, rungs, std::move(best), whys_, alone);
     }
     if (options_.budget) Tighten(rungs, best, alone);
@@ -208,6 +208,14 @@ class Job {
     made_.model = std::move(best.model);
     quantized_ = std::move(best.session);
     Finish(rungs, alone);
+  }
+
+  // Where only the samples of the proof have labels, answers that change stand for those that become wrong: no fewer.
+  QuantizeBudget ChoosingBudget() const {
+    QuantizeBudget budget = *options_.budget;
+    if (budget.measure == QuantizeBudget::Measure::kTop1 && !samples_->has_labels() && test_ && test_->has_labels())
+      budget.measure = QuantizeBudget::Measure::kAgree;
+    return budget;
   }
 
   std::vector<Rung> FirstRungs(const Workshop& workshop) {
@@ -284,7 +292,7 @@ class Job {
 
   // What holds on the samples that were used to choose must hold on others too: with a margin that grows.
   void Tighten(std::vector<Rung>& rungs, Trial& best, std::vector<double>& alone) {
-    QuantizeBudget stricter = Stricter(*options_.budget);
+    QuantizeBudget stricter = Stricter(ChoosingBudget());
     for (int turn = 0; turn < 3; ++turn) {
       if (Holds(*options_.budget, proof_judge_->Compare(*best.session))) return;
       stricter = Stricter(stricter);

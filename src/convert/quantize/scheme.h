@@ -35,6 +35,7 @@ struct Conventions {
   bool dynamic = true;       // reads DynamicQuantizeLinear and MatMulInteger
   bool weights_only = true;  // reads int8 weights of layers that compute in float
   bool concats = true;       // codes the inputs of a Concat each with a scale of its own
+  bool halves = true;        // reads float16 constants through a Cast
   bool whole_sums = true;    // codes both addends of a sum, not only the one that no layer has just made
 };
 

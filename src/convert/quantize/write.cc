@@ -10,6 +10,7 @@
 #include "graph/standard.h"
 #include "onnx/schema.h"
 #include "ops/support/cast_tensor.h"
+#include "tensor/alignment.h"
 
 namespace ferry::quantize {
 namespace {
@@ -48,6 +49,7 @@ class Writer {
         PutLayer(nodes[i], scheme_.layers[layer->second], scheme_.how[layer->second]);
       for (const std::string& output : nodes[i].outputs) Code(output);
     }
+    if (scheme_.conventions.halves) HalveConstants();
     graph.value_infos.clear();
     DropUnused(graph);
     for (Node& node : graph.nodes) node.doc.clear(), node.metadata.clear();
@@ -58,6 +60,52 @@ class Writer {
 
  private:
   void Put(Node node) { model_.graph.nodes.push_back(std::move(node)); }
+
+  // Whether half precision holds these numbers to better than eight bits hold any.
+  static bool FitsHalf(std::span<const float> values) {
+    double signal = 0, noise = 0;
+    for (float value : values) {
+      const double off = double(value) - ToFloat(ToFloat16(value));
+      signal += double(value) * value, noise += off * off;
+    }
+    return std::isfinite(noise) && noise <= 1e-6 * signal;
+  }
+
+  // Large constants that belong to no layer, such as tables of positions.
+  void HalveConstants() {
+    constexpr int64_t kLarge = 2048;
+    std::set<std::string> taken;
+    for (const Layer& layer : scheme_.layers) {
+      taken.insert(layer.weights.begin(), layer.weights.end());
+      taken.insert(layer.bias);
+    }
+    std::vector<Node> casts;
+    for (const StoredTensor& stored : base_.graph.initializers) {
+      if (stored.dtype != DType::kFloat || stored.tensor.size() < kLarge || taken.count(stored.name) ||
+          base_.graph.FindInput(stored.name) || !IsReadByAdd(stored.name))
+        continue;
+      const Tensor values = Readable(stored.Get());
+      if (!FitsHalf(values.Span<float>())) continue;
+      const std::string wide = names_.Make(stored.name + "_f");
+      casts.push_back(MakeNode("Cast", {Constant(stored.name + "_h", CastTensor(values, DType::kFloat16))}, wide));
+      casts.back().Set("to", int64_t{1});
+      for (Node& node : model_.graph.nodes) std::replace(node.inputs.begin(), node.inputs.end(), stored.name, wide);
+    }
+    model_.graph.nodes.insert(model_.graph.nodes.begin(), casts.begin(), casts.end());
+  }
+
+  // Sums are what eight bits around them hide such roundings in.
+  bool IsReadByAdd(const std::string& name) const {
+    bool any = false;
+    for (const Node& node : model_.graph.nodes) {
+      bool has_body = false;
+      ForEachSubgraph(node, [&](const Graph&) { has_body = true; });
+      const bool reads = std::find(node.inputs.begin(), node.inputs.end(), name) != node.inputs.end();
+      if (has_body || (reads && !IsStandard(node, "Add"))) return false;
+      any |= reads;
+    }
+    return any;
+  }
 
   std::string Constant(const std::string& wish, Tensor tensor) {
     std::string name = names_.Make(wish);
@@ -282,15 +330,23 @@ class Writer {
     return Constant((layer.bias.empty() ? layer.output : layer.bias) + "_b", Tensor::FromVector(bias));
   }
 
+  static Node Widening(const std::string& from, std::string to) {
+    Node cast = MakeNode("Cast", {from}, std::move(to));
+    cast.Set("to", int64_t{1});
+    return cast;
+  }
+
   // Rows are looked up as codes, and only they become numbers.
   void PutLookup(const Node& node, const Layer& layer, const LayerScheme& how) {
     const CodedMatrix& matrix = *how.matrices[0];
     const std::string& y = node.outputs[0];
     std::vector<std::string>& table = tables_[layer.weights[0]];
+    const Tensor scale_column = Tensor::FromVector(matrix.scales, {matrix.rows, matrix.blocks});
+    const bool halves = scheme_.conventions.halves && FitsHalf(matrix.scales);
     if (table.empty())
       table = {
           Constant(layer.weights[0] + "_q", ToCodes(layer, matrix, Weight(layer.weights[0]).shape(), DType::kInt8)),
-          Constant(layer.weights[0] + "_s", Tensor::FromVector(matrix.scales, {matrix.rows, matrix.blocks}))};
+          Constant(layer.weights[0] + "_s", halves ? CastTensor(scale_column, DType::kFloat16) : scale_column)};
     const std::string codes = names_.Make(y + "_q"), scales = names_.Make(y + "_s"), wide = names_.Make(y + "_c");
     Node rows = node;
     rows.inputs[0] = table[0], rows.outputs = {codes};
@@ -298,10 +354,10 @@ class Writer {
     factors.name.clear(), factors.inputs[0] = table[1], factors.outputs = {scales};
     Put(std::move(rows));
     Put(std::move(factors));
-    Node cast = MakeNode("Cast", {codes}, wide);
-    cast.Set("to", int64_t{1});
-    Put(std::move(cast));
-    Put(MakeNode("Mul", {wide, scales}, y));
+    Put(Widening(codes, wide));
+    const std::string factor = halves ? names_.Make(y + "_x") : scales;
+    if (halves) Put(Widening(scales, factor));
+    Put(MakeNode("Mul", {wide, factor}, y));
   }
 
   void PutRecurrent(Node copy, const Layer& layer, const LayerScheme& how) {

@@ -48,7 +48,8 @@ export class GraphView {
     if (!this.placed) return;
     const {width, height} = this.size(), {box} = this.placed;
     const across = Math.max(1, box.right - box.left + 60), down = Math.max(1, box.bottom - box.top + 40);
-    const scale = Math.min(1.1, Math.max(0.5, Math.min(width / across, height / down)));
+    // Small letters help nobody: what is long is read from its top.
+    const scale = Math.min(1.1, Math.max(0.8, Math.min(width / across, height / down)));
     const first = this.placed.rows[0] || [];
     const middle = across * scale <= width || !first.length ? (box.left + box.right) / 2 : first.reduce((sum, i) => sum + this.placed.x[i], 0) / first.length;
     this.view = {scale, x: width / 2 - middle * scale, y: 20};
@@ -236,7 +237,10 @@ export class GraphView {
     c.strokeStyle = style.getPropertyValue('--accent');
     c.lineWidth = 1.5;
     const {scale: zoom, x: dx, y: dy} = this.view;
-    c.strokeRect((-dx / zoom - box.left) * scale.x, -dy / zoom * scale.y, this.canvas.clientWidth / zoom * scale.x, this.canvas.clientHeight / zoom * scale.y);
+    const within = (value, most) => Math.max(-3, Math.min(most - 5, value));
+    const left = within((-dx / zoom - box.left) * scale.x, width), right = within((-dx / zoom - box.left + this.canvas.clientWidth / zoom) * scale.x, width);
+    const top = within(-dy / zoom * scale.y, height), bottom = within((-dy + this.canvas.clientHeight) / zoom * scale.y, height);
+    c.strokeRect(left, top, right - left, bottom - top);
   }
 
   at(px, py) {

@@ -15,6 +15,17 @@ function scopeOf(node) {
   return [];
 }
 
+// Where names say nothing, those of weights do: 'layer1.0.conv1.weight' lies in layer1.0. What has no weights goes with what
+// was done before it.
+function scopesByWeights(nodes, weights) {
+  let last = [];
+  return nodes.map((node) => {
+    const name = node.inputs.find((input) => weights.has(input) && /^[\w]+(\.[\w]+)+$/.test(input));
+    if (name) last = name.split('.').slice(0, -2);
+    return last;
+  });
+}
+
 // Runs of nodes that repeat, in graphs whose names say nothing: the same operators again and again become groups.
 function repeatedBlocks(nodes) {
   const ops = nodes.map((node) => node.op);
@@ -33,9 +44,10 @@ function repeatedBlocks(nodes) {
 }
 
 export class Groups {
-  constructor(nodes) {
+  constructor(nodes, weights = new Map()) {
     this.nodes = nodes;
     let scopes = nodes.map(scopeOf);
+    if (!scopes.some((scope) => scope.length)) scopes = scopesByWeights(nodes, weights);
     if (nodes.length > 200 && scopes.filter((scope) => scope.length).length < nodes.length / 2) scopes = repeatedBlocks(nodes);
     this.scopes = scopes.map((scope) => scope.slice(0, 8));
     this.closed = new Set();

@@ -27,30 +27,36 @@ export class ProfilePage {
   show(text, whole) {
     const {app} = this;
     const trace = JSON.parse(text);
-    const events = (trace.traceEvents || trace).filter((event) => event.ph === 'X' && event.dur !== undefined);
+    // Steps, without what is about the whole run.
+    const events = (trace.traceEvents || trace).filter((event) => event.ph === 'X' && event.dur !== undefined && event.cat !== 'Session');
     const byName = new Map();
     app.graph.nodes.forEach((node, i) => {
       if (node.name) byName.set(node.name, i);
       for (const output of node.outputs) byName.set(output, i);
     });
+    const nodeOf = (event) => [event.name, event.args?.node, event.args?.name, event.args?.output].map((name) => byName.get(name)).find((i) => i !== undefined);
     const times = new Map();
     for (const event of events) {
-      const i = byName.get(event.name) ?? byName.get(event.args?.node) ?? byName.get(event.args?.name) ?? byName.get(event.args?.output);
+      const i = nodeOf(event);
       if (i !== undefined) times.set(i, (times.get(i) || 0) + event.dur / 1000);
     }
     app.see.times = times;
     byId('colour').value = 'time';
     app.see.redraw(true);
     const rows = events.map((event) => [event, event.dur / 1000]).sort((a, b) => b[1] - a[1]);
-    const most = rows.length ? rows[0][1] : 1;
+    const most = rows.length ? rows[0][1] : 1, sum = rows.reduce((all, [, time]) => all + time, 0) || 1;
+    const step = (event) => nodeOf(event) === undefined ? event.name :
+      el('button', {class: 'link', onclick: () => { app.choose('see'); app.see.goTo(nodeOf(event)); }}, event.name);
+    const share = (time) => {
+      const bar = el('span', {class: 'bar', role: 'img', ariaLabel: `${number(time)} ms`});
+      bar.style.width = `${Math.max(1, 160 * time / most)}px`;
+      return bar;
+    };
     byId('profile-result').replaceChildren(
-      el('p', {}, `${number(whole)} ms in all, ${events.length} steps.`),
+      el('p', {}, `${number(Number(whole.toPrecision(3)))} ms from call to answer, ${number(Number(sum.toPrecision(3)))} ms of them in ${events.length} steps.`),
       el('div', {class: 'row'}, el('button', {onclick: () => app.choose('see')}, 'Show times on the graph'),
         el('button', {id: 'save-trace', onclick: () => save(`${app.model.name}.trace.json`, text, 'application/json')}, 'Save as a trace')),
-      table(['step', 'operator', 'ms', ''], rows.slice(0, 60).map(([event, time]) => {
-        const bar = el('span', {class: 'bar', role: 'img', ariaLabel: `${number(time)} ms`});
-        bar.style.width = `${Math.max(1, 160 * time / most)}px`;
-        return [event.name, event.args?.op || event.cat || '', number(time), bar];
-      }), [2]));
+      table(['step', 'operator', 'ms', 'share', ''], rows.slice(0, 60).map(([event, time]) =>
+        [step(event), event.args?.op_name || '', number(Number(time.toPrecision(3))), `${(100 * time / sum).toFixed(1)} %`, share(time)]), [2, 3]));
   }
 }

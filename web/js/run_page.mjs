@@ -25,7 +25,7 @@ export class RunPage {
       el('div', {class: 'row'}, el('label', {class: 'inline', htmlFor: 'npz'}, 'all inputs from an .npz'), el('input', {type: 'file', id: 'npz', accept: '.npz', onchange: (event) => this.npzChosen(event)})),
       ...session.inputMetadata.map((input) => this.field(input)),
       el('div', {class: 'row'}, el('button', {class: 'main', id: 'run', onclick: () => this.run()}, 'Run'),
-        el('label', {class: 'inline'}, 'labels for the top five ', el('input', {type: 'file', accept: '.txt,.json', onchange: (event) => this.labelsChosen(event)}))),
+        el('label', {class: 'stacked'}, 'labels for the top five ', el('input', {type: 'file', accept: '.txt,.json', onchange: (event) => this.labelsChosen(event)}))),
       el('div', {id: 'run-result', ariaLive: 'polite'}));
   }
 

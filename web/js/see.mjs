@@ -21,8 +21,9 @@ export class See {
   // graph: as the module gives it; info: the command's, with layers.
   show(model, graph, info) {
     Object.assign(this, {model, graph, info, times: new Map(), marks: new Map()});
-    this.groups = new Groups(graph.nodes);
     this.weights = new Map(graph.weights.map((weight) => [weight.name, weight]));
+    this.groups = new Groups(graph.nodes, this.weights);
+    for (const id of ['collapse', 'expand']) byId(id).disabled = this.groups.sizes.size === 0;
     this.types = new Map();
     for (const value of [...graph.values, ...graph.inputs, ...graph.outputs]) this.types.set(value.name, value);
     this.layers = new Map();
@@ -157,6 +158,7 @@ export class See {
   }
 
   showItem(item) {
+    byId('side').scrollTop = 0;
     if (item < 0) return this.showModel();
     const shown = this.view.items[item];
     if (shown.group) return this.showGroup(shown);
@@ -185,7 +187,9 @@ export class See {
   }
   costTable() {
     const costs = this.graph.nodes.map((node, i) => [this.costOf(i, 'cost'), i]).filter(([cost]) => cost > 0).sort((a, b) => b[0] - a[0]).slice(0, 10);
-    return table(['layer', 'mult-adds'], costs.map(([cost, i]) => [this.link(this.graph.nodes[i].name || this.graph.nodes[i].op, i), count(cost)]), [1]);
+    const whole = this.info?.multiply_adds || costs.reduce((sum, [cost]) => sum + cost, 0) || 1;
+    return table(['layer', 'mult-adds', 'share'], costs.map(([cost, i]) =>
+      [this.link(this.graph.nodes[i].name || this.graph.nodes[i].op, i), count(cost), `${(100 * cost / whole).toFixed(1)} %`]), [1, 2]);
   }
   link(text, i) { return el('button', {class: 'link', onclick: () => this.goTo(i)}, text); }
 
@@ -210,7 +214,7 @@ export class See {
     const attributes = Object.entries(node.attributes || {});
     if (attributes.length) parts.push(el('h3', {}, 'Attributes'), el('dl', {}, attributes.flatMap(([key, value]) => [el('dt', {}, key), el('dd', {}, attributeText(value))])));
     parts.push(el('h3', {}, 'Inputs'));
-    node.inputs.forEach((name, at) => parts.push(el('div', {}, `${at}: `, name ? this.valueLink(name) : 'omitted', ' ', el('span', {class: 'quiet'}, this.shapeText(name) || (this.weights.get(name) ? this.weights.get(name).dims.join(' × ') : '')))));
+    node.inputs.forEach((name, at) => parts.push(el('div', {class: 'value'}, `${at}: `, name ? this.valueLink(name) : 'omitted', ' ', el('span', {class: 'quiet'}, this.shapeText(name) || (this.weights.get(name) ? this.weights.get(name).dims.join(' × ') : '')))));
     parts.push(el('h3', {}, 'Outputs'));
     node.outputs.forEach((name, at) => parts.push(el('div', {}, `${at}: ${name} `, el('span', {class: 'quiet'}, this.shapeText(name)),
       el('ul', {}, (this.readers.get(name) || []).slice(0, 20).map((reader) => el('li', {}, this.link(`${this.graph.nodes[reader].op} ${this.graph.nodes[reader].name}`, reader)))))));
@@ -224,7 +228,7 @@ export class See {
 
   async showWeight(name, after) {
     const box = el('div', {}, el('p', {class: 'quiet'}, 'reading…'));
-    after.after(box);
+    (after.closest('.value') || after).after(box);
     try {
       const {type, dims, data} = await this.ferry.weight(this.model, name);
       box.replaceChildren(...weightParts(type, dims, data));

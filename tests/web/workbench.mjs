@@ -2,10 +2,12 @@
 // fix, run, compare, profile, at three widths, with axe-core, from 'ferry view' and from the disk. Nothing may be asked for
 // from elsewhere.
 import {spawn} from 'node:child_process';
-import {existsSync, mkdirSync, readFileSync} from 'node:fs';
+import {existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {createRequire} from 'node:module';
+import {tmpdir} from 'node:os';
 import {join, resolve} from 'node:path';
 import {pathToFileURL} from 'node:url';
+import {largeModel} from './large_model.mjs';
 
 const [ferry, pageFolder, networks, modules, shots] = process.argv.slice(2);
 const need = createRequire(join(resolve(modules), 'x.js'));
@@ -157,6 +159,39 @@ try {
   await page.close();
 } finally {
   child.kill('SIGINT');
+}
+
+// ResNet-50's size: soon there, and moved without a halt.
+{
+  const folder = mkdtempSync(join(tmpdir(), 'ferry')), file = join(folder, 'large.onnx');
+  writeFileSync(file, largeModel());
+  const {child: server, url: address} = await view(file), {page, errors} = await newPage(1280, 800), begin = performance.now();
+  await page.goto(address);
+  await page.waitForFunction('globalThis.workbench && workbench.ready', {timeout: 60000, polling: 20});
+  const time = performance.now() - begin;
+  check('large: opened and drawn within two seconds', time < 2000 && await page.evaluate('workbench.see.view.seen > 5'), `${time.toFixed(0)} ms`);
+  const {frames, paint} = await page.evaluate(async () => {
+    const {view} = workbench.see, times = [];
+    let spent = 0;
+    for (let i = 0; i < 120; ++i) {
+      view.view.y -= 12;
+      const from = performance.now();
+      view.paint();
+      view.paintMap();
+      spent += performance.now() - from;
+      times.push(await new Promise(requestAnimationFrame));
+    }
+    const steps = times.slice(1).map((each, i) => each - times[i]).sort((a, b) => a - b);
+    return {frames: 1000 / steps[steps.length >> 1], paint: spent / times.length};
+  });
+  check('large: 60 frames a second while it is moved', frames > 55 && paint < 8, `${frames.toFixed(0)} frames, ${paint.toFixed(2)} ms each`);
+  await page.click('#collapse');
+  check('large: modules by the names of their weights', await page.evaluate("workbench.see.view.items.filter((item) => item.group).map((item) => item.label).join() === 'layer1,layer2,layer3,layer4'"));
+  await shot(page, 'large_collapsed');
+  check('large: no errors', errors.length === 0, errors.slice(0, 3).join(' | '));
+  await page.close();
+  server.kill('SIGINT');
+  rmSync(folder, {recursive: true});
 }
 
 // From the disk, without any server.

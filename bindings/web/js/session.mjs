@@ -87,7 +87,10 @@ export class InferenceSession {
     try {
       if (!(model instanceof ModelFile)) {
         paths.push(path);
-        await Promise.all([putFile(host, path, model, options.onProgress), external()]);
+        // Both to their ends, so that nothing comes after the names are gone.
+        const put = await Promise.allSettled([putFile(host, path, model, options.onProgress), external()]);
+        const failed = put.find(({status}) => status === 'rejected');
+        if (failed) throw failed.reason;
       } else {
         await external();
       }

@@ -228,6 +228,10 @@ export class GraphView {
     this.map.height = height * ratio;
     const c = this.map.getContext('2d'), scale = this.mapScale(), {box, x, y, width: widths} = this.placed;
     const style = getComputedStyle(document.documentElement);
+    // Where all is seen, a map of it is in the way.
+    const {x: across, y: down, scale: size} = this.view;
+    const seen = box.left * size + across >= 0 && box.right * size + across <= this.canvas.clientWidth && down >= 0 && box.bottom * size + down <= this.canvas.clientHeight + sizes.rowGap * size;
+    this.map.style.visibility = seen ? 'hidden' : '';
     c.setTransform(ratio, 0, 0, ratio, 4 * ratio, 4 * ratio);
     const step = Math.max(1, Math.floor(x.length / 4000));
     for (let i = 0; i < x.length; i += step) {

@@ -23,6 +23,7 @@ class FerryError extends Error {
 class Engine {
   constructor() {
     this.sessions = new Map();
+    this.coming = new Map();
     this.next = 1;
     this.dead = '';
     this.lines = [];
@@ -143,7 +144,7 @@ class Engine {
     if (source.blob) return this.putStream(path, source.blob.stream(), source.blob.size, report);
     let response;
     try {
-      response = await (source.coming || fetch(source.url));
+      response = await fetch(source.url);
     } catch (error) {
       throw new FerryError(`${source.url} cannot be fetched: ${error.message}`, 'not_found');
     }
@@ -172,43 +173,60 @@ class Engine {
 
   // Piece by piece to where the file will lie: it is never there twice. A length that is not known is guessed and doubled.
   async putStream(path, stream, length, report) {
-    this.refuseSize(path, length);
-    let room = length || 1 << 20, at = this.guard(() => this.allocate(room)), done = 0;
+    const file = this.next++;
+    this.putBegin({file, path, size: length});
     const reader = stream.getReader();
     try {
       for (;;) {
-        const {value, done: ended} = await reader.read();
-        if (ended) break;
-        if (done + value.length > room) {
-          room = Math.max(2 * room, done + value.length);
-          this.refuseSize(path, done + value.length);
-          const larger = this.guard(() => this.allocate(room));
-          this.bytes.copyWithin(larger, at, at + done);
-          this.module._free(at);
-          at = larger;
-        }
-        this.bytes.set(value, at + done);
-        done += value.length;
-        if (report) report(done, length);
+        const {value, done} = await reader.read();
+        if (done) break;
+        const arrived = this.putPiece({file, bytes: value});
+        if (report) report(arrived, length);
       }
-      if (length && done !== length) throw new FerryError(`${path.split('/').pop()} ended after ${done} of ${length} bytes`, 'io');
-      this.guard(() => this.keep(path, at, done));
-      at = 0;
-      return done;
+      return this.putEnd({file});
     } finally {
-      if (at && !this.dead) this.module._free(at);
+      this.putDrop({file});
     }
   }
 
-  // For bytes that come in pieces from another thread.
-  putBegin({path, size}) {
-    return this.guard(() => {
+  // The same for bytes that come from another thread, which names the file by a number of its own; size is 0 when it is not
+  // known.
+  putBegin({file, path, size}) {
+    this.guard(() => {
       this.refuseSize(path, size);
-      return this.allocate(size);
+      const room = size || 1 << 20;
+      this.coming.set(file, {path, size, room, at: this.allocate(room), done: 0});
     });
   }
-  putPiece({at, offset, bytes}) { this.bytes.set(bytes, at + offset); }
-  putEnd({path, at, size}) { this.guard(() => this.keep(path, at, size)); }
+  putPiece({file, bytes}) {
+    const given = this.coming.get(file);
+    return this.guard(() => {
+      if (!given) throw new FerryError('a file that is not coming', 'invalid_argument');
+      const end = given.done + bytes.length;
+      if (end > given.room) {
+        this.refuseSize(given.path, end);
+        const room = Math.max(2 * given.room, end), at = this.allocate(room);
+        this.bytes.copyWithin(at, given.at, given.at + given.done);
+        this.module._free(given.at);
+        Object.assign(given, {room, at});
+      }
+      this.bytes.set(bytes, given.at + given.done);
+      return given.done = end;
+    });
+  }
+  putEnd({file}) {
+    const {path, size, at, done} = this.coming.get(file);
+    if (size && done !== size) throw new FerryError(`${path.split('/').pop()} ended after ${done} of ${size} bytes`, 'io');
+    this.coming.delete(file);
+    this.guard(() => this.keep(path, at, done));
+    if (!done) this.module._free(at);
+    return done;
+  }
+  putDrop({file}) {
+    const given = this.coming.get(file);
+    this.coming.delete(file);
+    if (given && !this.dead) this.module._free(given.at);
+  }
 
   remove({paths}) {
     if (this.dead) return;
@@ -507,10 +525,6 @@ function serve(port) {
         setup();
         port.postMessage({id, result});
         return;
-      }
-      if (call === 'put' && given.source.url) {
-        given.source.coming = fetch(given.source.url);
-        given.source.coming.catch(() => {});
       }
       await started;
       if (call === 'put') given.report = (loaded, total) => port.postMessage({id, progress: {loaded, total}});

@@ -55,6 +55,7 @@ class WorkerHost {
   constructor() {
     this.waiting = new Map();
     this.next = 1;
+    this.files = 0;
     this.dead = '';
   }
   async start(setup) {
@@ -97,16 +98,66 @@ class WorkerHost {
       this.worker.postMessage({id, call: name, given}, transfer);
     });
   }
-  // Bytes of the page in pieces: all that is ever there twice is one piece.
+  // Bytes of the page in pieces: all that is ever there twice is what is on its way.
   async putBytes(path, bytes, report) {
-    const at = await this.call('putBegin', {path, size: bytes.length});
     const piece = 8 << 20;
-    for (let offset = 0; offset < bytes.length; offset += piece) {
+    let offset = 0;
+    const next = () => {
+      if (offset >= bytes.length) return undefined;
       const part = bytes.slice(offset, offset + piece);
-      await this.call('putPiece', {at, offset, bytes: part}, undefined, [part.buffer]);
-      if (report) report(Math.min(bytes.length, offset + piece), bytes.length);
+      offset += part.length;
+      return part;
+    };
+    await this.putPieces(path, bytes.length, next, report);
+  }
+  // Fetched by the page itself, as its own fetches are: what stands between a page and the network often does not know workers.
+  async putURL(path, url, report) {
+    let response;
+    try {
+      response = await fetch(url);
+    } catch (error) {
+      throw new FerryError(`${url} cannot be fetched: ${error.message}`, 'not_found');
     }
-    await this.call('putEnd', {path, at, size: bytes.length});
+    if (!response.ok) throw new FerryError(`${url} cannot be fetched: ${response.status} ${response.statusText}`, 'not_found');
+    if (!response.body) return this.putBytes(path, new Uint8Array(await response.arrayBuffer()), report);
+    const length = response.headers.get('content-encoding') ? 0 : Number(response.headers.get('content-length') || 0);
+    const reader = response.body.getReader();
+    try {
+      return await this.putPieces(path, length, async () => (await reader.read()).value, report);
+    } catch (error) {
+      reader.cancel().catch(() => {});
+      throw error;
+    }
+  }
+  // next() gives a piece, or nothing at the end. Pieces are handed over while earlier ones are still on their way.
+  async putPieces(path, size, next, report) {
+    const file = `${++this.files}`, most = 64 << 20;
+    let failure, under = 0, done = 0, wake;
+    const send = (name, given, weight, transfer) => {
+      under += weight;
+      return this.call(name, given, undefined, transfer).catch((error) => { failure ||= error; }).finally(() => {
+        under -= weight;
+        if (wake) wake();
+      });
+    };
+    send('putBegin', {file, path, size}, 0);
+    try {
+      for (let bytes; !failure && (bytes = await next());) {
+        done += bytes.length;
+        const whole = bytes.byteLength === bytes.buffer.byteLength ? bytes : bytes.slice();
+        send('putPiece', {file, bytes: whole}, whole.length, [whole.buffer]);
+        while (under > most && !failure) await new Promise((resolve) => { wake = resolve; });
+        if (report) report(done, size);
+      }
+    } catch (error) {
+      failure ||= error instanceof FerryError ? error : new FerryError(`${path.split('/').pop()} did not come whole: ${error.message}`, 'io');
+    }
+    if (!failure) await send('putEnd', {file}, 0);
+    if (failure) {
+      if (!this.dead) this.call('putDrop', {file}).catch(() => {});
+      throw failure;
+    }
+    return done;
   }
 }
 
@@ -132,6 +183,7 @@ class LocalHost {
     forget(this);
   }
   async putBytes(path, bytes) { this.engine.putBytes(path, bytes); }
+  putURL(path, url, report) { return this.call('put', {path, source: {url}}, report); }
 }
 
 let current;
@@ -192,7 +244,7 @@ export async function putFile(host, path, source, report) {
       return host.putBytes(path, bytes, report);
     }
     const url = globalThis.location ? new URL(text, globalThis.document ? document.baseURI : location.href).href : text;
-    return host.call('put', {path, source: {url}}, report);
+    return host.putURL(path, url, report);
   }
   if (typeof Blob !== 'undefined' && source instanceof Blob) return host.call('put', {path, source: {blob: source}}, report);
   const bytes = bytesOf(source);

@@ -1,5 +1,5 @@
 // A model that is sent to the engine once and used by several tools and sessions.
-import {FerryError, bytesOf, newFolder, putFile, theHost} from './host.mjs';
+import {FerryError, bytesOf, hostSoon, newFolder, putFile} from './host.mjs';
 
 // What the tools call the file: they tell formats apart by its end.
 async function nameOf(source, given) {
@@ -23,7 +23,7 @@ export class ModelFile {
   static async open(source, options = {}) {
     if (source instanceof ModelFile) return source;
     if (source && source.data && !ArrayBuffer.isView(source)) return ModelFile.open(source.data, {...options, ...source});
-    const host = await theHost();
+    const host = await hostSoon();
     const folder = newFolder();
     const name = (await nameOf(source, options.name)).replace(/[/\\]/g, '_');
     const path = `${folder}/${name}`, paths = [path];

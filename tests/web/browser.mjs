@@ -111,5 +111,26 @@ for (const [isolated, threads] of [[true, 2], [false, 1]]) {
   await page.close();
   server.close();
 }
+// Where a page's requests are intercepted, those of workers get lost: several sessions at a time come to their end still.
+{
+  const server = await serve(true), page = await browser.newPage();
+  await page.setRequestInterception(true);
+  page.on('request', (request) => request.continue());
+  await page.goto(`http://127.0.0.1:${server.address().port}/page.html`);
+  const made = page.evaluate(async () => {
+    const {InferenceSession} = await import('/package/run.mjs');
+    let count = 0;
+    for (let i = 0; i < 8; ++i)
+      for (const session of await Promise.all([0, 1, 2].map(() => InferenceSession.create('/cases/test_relu/model.onnx')))) {
+        await session.release();
+        ++count;
+      }
+    return count;
+  });
+  const late = new Promise((done) => setTimeout(done, 60000));
+  check('three sessions at a time, with requests intercepted', await Promise.race([made, late]) === 24);
+  await page.close();
+  server.close();
+}
 await browser.close();
 process.exit(failures ? 1 : 0);

@@ -179,11 +179,18 @@ class SourcePrinter {
         continue;
       }
       const size_t count = StoredCount(tensor);
+      // Pairs of 16-bit numbers are read as words.
+      const bool in_words = tensor.dtype() == DType::kInt16 && count > 1;
+      if (in_words) out += "ALIGNED_WORDS ";
       out += Cat("static const ", type, " W", i, "[", count, "]", attribute, count > 8 ? "\n" : "");
       if (tensor.bytes() == 0) out += "0";
       AppendElements(tensor, out);
       out += "};\n";
     }
+    if (out.find("ALIGNED_WORDS ") != std::string::npos)
+      out.insert(0,
+                 "#if defined(__GNUC__)\n#define ALIGNED_WORDS __attribute__((aligned(4)))\n#else\n#define "
+                 "ALIGNED_WORDS\n#endif\n");
     if (made_.weights.empty()) return out;
     return Cat("/* The file ", made_.name, ".bin is taken in by the assembler: gcc and clang. */\n#ifndef ", upper_,
                "_BIN\n#define ", upper_, "_BIN \"", made_.name, ".bin\"\n#endif\nextern const unsigned char ",

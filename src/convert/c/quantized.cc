@@ -25,6 +25,7 @@ std::string InitialSum(StepWriter& w, const std::string& column) {
 
 struct Columns {
   std::string sums, factors;  // tables: what a sum begins with, and its factor
+  bool is_wide = false;       // levels may need more than 16 bits before they are cut
 };
 
 // What the fast forms need: integer sums that begin with bias and zero point, and levels far from where the magic
@@ -42,8 +43,9 @@ bool MakeColumns(StepWriter& w, const QuantizedStep& step, const Tensor& rows, i
     }
     const int64_t start = (w.Has(3) ? w.in[3].constant->Data<int32_t>()[n] : 0) - step.x_zero * sum;
     if (std::abs(start) + size > INT32_MAX) return false;
-    if (static_cast<double>(std::abs(start) + size) * std::fabs(w.in[2].constant->Data<float>()[n]) > 4.0e6)
-      return false;
+    const double largest = static_cast<double>(std::abs(start) + size) * std::fabs(w.in[2].constant->Data<float>()[n]);
+    if (largest > 4.0e6) return false;
+    columns.is_wide |= largest > 32000;
     sums.MutableData<int32_t>()[n] = static_cast<int32_t>(start);
   }
   columns.sums = w.Table(std::move(sums));
@@ -69,7 +71,7 @@ void WriteDenseCall(StepWriter& w, const QuantizedStep& step, const Columns& col
   w.Use(name);
   w.Line(name, "((const uint8_t *)", x, ", ", x_stride, ", ", rows, ", ", table, ", ", columns.sums, ", ",
          columns.factors, ", ", depth, ", ", features, ", ", wide, ", (uint8_t *)", y, ", ", step.low, ", ", step.high,
-         ", ", step.y_zero, ");");
+         ", ", step.y_zero, ", ", columns.is_wide ? 1 : 0, ");");
 }
 
 bool WriteFastConv(StepWriter& w, const QuantizedStep& step) {
@@ -87,14 +89,15 @@ bool WriteFastConv(StepWriter& w, const QuantizedStep& step) {
   w.multiply_adds += conv.batch * pixels * conv.features * depth;
   const std::string x = Cat(w.in[0].c, " + n * ", conv.channels * conv.counts.input);
   if (depthwise) {
-    // For four channels, pairs of taps of each, widened: what SMLAD multiplies in one.
-    const int64_t fours = (conv.channels + 3) / 4, even = (taps + 1) / 2 * 2;
-    Tensor turned(DType::kInt16, Shape{fours, even / 2, 4, 2});
+    // For four channels, pairs of taps of each, widened: what SMLAD multiplies in one. A last tap stands alone.
+    const int64_t fours = (conv.channels + 3) / 4;
+    Tensor turned(DType::kInt16, Shape{fours, taps, 4});
     std::fill_n(turned.MutableData<int16_t>(), turned.size(), int16_t{0});
     for (int64_t c = 0; c < conv.channels; ++c)
-      for (int64_t t = 0; t < taps; ++t)
-        turned.MutableData<int16_t>()[(c / 4 * even + t / 2 * 2) * 4 + c % 4 * 2 + t % 2] =
-            rows.Data<int8_t>()[c * taps + t];
+      for (int64_t t = 0; t < taps; ++t) {
+        const int64_t at = t + 1 < taps || taps % 2 == 0 ? t / 2 * 8 + c % 4 * 2 + t % 2 : t * 4 + c % 4;
+        turned.MutableData<int16_t>()[c / 4 * 4 * taps + at] = rows.Data<int8_t>()[c * taps + t];
+      }
     const char* name = w.in[0].type == DType::kInt8 ? "depthwise_s8" : "depthwise_u8";
     w.Use(name);
     const std::string pad = w.Scratch(DType::kUInt8, conv.channels), table = w.Table(std::move(turned));
@@ -103,7 +106,7 @@ bool WriteFastConv(StepWriter& w, const QuantizedStep& step) {
            ", (uint8_t *)", w.out[0].c, " + n * ", conv.channels * pixels, ", ", conv.channels, ", ", v.input, ", ",
            u.input, ", ", v.output, ", ", u.output, ", ", v.kernel, ", ", u.kernel, ", ", v.stride, ", ", u.stride,
            ", ", v.dilation, ", ", u.dilation, ", ", v.pad_begin, ", ", u.pad_begin, ", ", step.x_zero, ", ", step.low,
-           ", ", step.high, ", ", step.y_zero, ");");
+           ", ", step.high, ", ", step.y_zero, ", ", columns.is_wide ? 1 : 0, ");");
     w.Close();
     return true;
   }

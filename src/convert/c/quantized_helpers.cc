@@ -55,26 +55,34 @@ static ALWAYS_INLINE uint32_t uxtb16_high(uint32_t a) {
   __asm__("uxtb16 %0, %1, ror #8" : "=r"(r) : "r"(a));
   return r;
 }
+#define TWICE(v) (((uint32_t)(v) & 0xffffu) * 0x10001u)
 static ALWAYS_INLINE uint32_t word(const void *p) {
   uint32_t r;
   memcpy(&r, p, 4);
   return r;
 }
-/* two levels at once: saturated to bytes, then cut to limits given twice */
-static ALWAYS_INLINE uint32_t two_levels(int32_t s0, int32_t s1, float f0, float f1, uint32_t low, uint32_t high, int32_t base) {
-  const float v0 = (float)s0 * f0 + 12582912.0f, v1 = (float)s1 * f1 + 12582912.0f;
-  int32_t r0, r1;
-  uint32_t r, t;
+/* Two levels at once: the low half of a float beside 1.5 * 2^23, the zero point added to that, where levels fit 16 bits;
+   wide ones are saturated first. Then bytes, of the whole range or cut to limits given twice. */
+static ALWAYS_INLINE uint32_t two_levels(int32_t s0, int32_t s1, float f0, float f1, uint32_t low, uint32_t high, float magic, int wide) {
+  const float v0 = (float)s0 * f0 + magic, v1 = (float)s1 * f1 + magic;
+  uint32_t r0, r1, r, t;
   memcpy(&r0, &v0, 4);
   memcpy(&r1, &v1, 4);
-  __asm__("ssat %0, #16, %1" : "=r"(r0) : "r"(r0 - base));
-  __asm__("ssat %0, #16, %1" : "=r"(r1) : "r"(r1 - base));
+  if (wide) {
+    __asm__("ssat %0, #16, %1" : "=r"(r0) : "r"(r0 - 0x4b400000u));
+    __asm__("ssat %0, #16, %1" : "=r"(r1) : "r"(r1 - 0x4b400000u));
+  }
   __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(r) : "r"(r0), "r"(r1));
-  __asm__("ssub16 %0, %1, %2\n\tsel %0, %1, %2" : "=&r"(t) : "r"(r), "r"(low) : "cc");
-  __asm__("ssub16 %0, %1, %2\n\tsel %0, %2, %1" : "=&r"(r) : "r"(t), "r"(high) : "cc");
+  if (low == TWICE(-128) && high == TWICE(127)) {
+    __asm__("ssat16 %0, #8, %1" : "=r"(r) : "r"(r));
+  } else if (low == 0 && high == TWICE(255)) {
+    __asm__("usat16 %0, #8, %1" : "=r"(r) : "r"(r));
+  } else {
+    __asm__("ssub16 %0, %1, %2\n\tsel %0, %1, %2" : "=&r"(t) : "r"(r), "r"(low) : "cc");
+    __asm__("ssub16 %0, %1, %2\n\tsel %0, %2, %1" : "=&r"(r) : "r"(t), "r"(high) : "cc");
+  }
   return r;
 }
-#define TWICE(v) (((uint32_t)(v) & 0xffffu) * 0x10001u)
 #endif
 /* base: the bits of 1.5 * 2^23, less the zero point */
 static ALWAYS_INLINE uint8_t small_level(int32_t sum, float factor, int low, int high, int32_t base) {
@@ -137,12 +145,13 @@ static void window_q(const uint8_t *x, uint8_t *to, int channels, int channel_st
 // EXT: s or u; BYTE: int8_t or uint8_t.
 constexpr std::string_view kDense = R"(/* rows of bytes times rows of weights; depth is a whole number of words */
 static void dense_NAME(const uint8_t *x, int x_stride, int rows, const int8_t *w, const int32_t *start, const float *factor, int depth,
-                     int columns, int16_t *wide, uint8_t *y, int low, int high, int zero) {
+                     int columns, int16_t *wide, uint8_t *y, int low, int high, int zero, int is_wide) {
   const int32_t base = 0x4b400000 - zero;
 #if defined(SMLAD)
   /* four rows side by side, widened: {a0 a2} {b0 b2} {c0 c2} {d0 d2}, then {a1 a3} ... */
   uint32_t *const pairs = (uint32_t *)(void *)wide;
   const uint32_t least = TWICE(low), most = TWICE(high);
+  const float magic = 12582912.0f + (float)zero;
   for (; rows > 1; rows -= 4, x += 4 * x_stride, y += 4 * columns) {
     const int there = rows < 4 ? rows : 4;
     const int8_t *q = w;
@@ -175,8 +184,8 @@ static void dense_NAME(const uint8_t *x, int x_stride, int rows, const int8_t *w
 #undef OPERANDS
       {
         const float f = factor[n];
-        uint32_t l = two_levels(s0, s1, f, f, least, most, base);
-        uint32_t h = two_levels(s2, s3, f, f, least, most, base);
+        uint32_t l = two_levels(s0, s1, f, f, least, most, magic, is_wide);
+        uint32_t h = two_levels(s2, s3, f, f, least, most, magic, is_wide);
         uint8_t *to = y + n;
         to[0] = (uint8_t)l;
         if (there == 4) {
@@ -212,6 +221,7 @@ static void dense_NAME(const uint8_t *x, int x_stride, int rows, const int8_t *w
   }
 #else
   (void)wide;
+  (void)is_wide;
   for (int r = 0; r < rows; r++, x += x_stride, y += columns) {
     const BYTE *const a = (const BYTE *)x;
     const int8_t *p = w;
@@ -257,17 +267,17 @@ static void dense_NAME(const uint8_t *x, int x_stride, int rows, const int8_t *w
 )";
 
 constexpr std::string_view kDepthwise =
-    R"(/* weights: for four channels, pairs of taps of each */
+    R"(/* weights: for four channels, pairs of taps of each, then a last tap alone */
 static void depthwise_NAME(const uint8_t *x, const int16_t *w, const int32_t *start, const float *factor, uint8_t *pad, uint8_t *y,
                          int channels, int height, int width, int oh, int ow, int kh, int kw, int sh, int sw, int dh, int dw, int top,
-                         int left, int x_zero, int low, int high, int zero) {
+                         int left, int x_zero, int low, int high, int zero, int is_wide) {
   const int32_t base = 0x4b400000 - zero;
-  const uint8_t *tap[26];
-  int offset[25];
-  for (int i = 0; i < kh; i++)
-    for (int j = 0; j < kw; j++) offset[i * kw + j] = (i * dh * width + j * dw) * channels;
+  const uint8_t *tap[25];
 #if defined(SMLAD)
   const uint32_t least = TWICE(low), most = TWICE(high);
+  const float magic = 12582912.0f + (float)zero;
+#else
+  (void)is_wide;
 #endif
   memset(pad, x_zero, (size_t)channels);
   for (int o = 0; o < oh; o++)
@@ -275,54 +285,88 @@ static void depthwise_NAME(const uint8_t *x, const int16_t *w, const int32_t *st
       const int u0 = o * sh - top, v0 = p * sw - left;
       int taps = 0, c = 0;
       if (u0 >= 0 && v0 >= 0 && u0 + (kh - 1) * dh < height && v0 + (kw - 1) * dw < width) {
-        const uint8_t *const first = x + (u0 * width + v0) * channels;
-        for (; taps < kh * kw; taps++) tap[taps] = first + offset[taps];
+        const uint8_t *row = x + (u0 * width + v0) * channels;
+        for (int i = 0; i < kh; i++, row += dh * width * channels) {
+          const uint8_t *at = row;
+          for (int j = 0; j < kw; j++, at += dw * channels) tap[taps++] = at;
+        }
       } else
         for (int i = 0; i < kh; i++)
           for (int j = 0; j < kw; j++) {
           const int u = o * sh - top + i * dh, v = p * sw - left + j * dw;
           tap[taps++] = u < 0 || u >= height || v < 0 || v >= width ? pad : x + (u * width + v) * channels;
         }
-      if (taps % 2) tap[taps++] = pad;
 #if defined(SMLAD)
-      for (; c + 4 <= channels; c += 4) {
-        const int16_t *q = w + c * taps;
-        int32_t s0 = start[c], s1 = start[c + 1], s2 = start[c + 2], s3 = start[c + 3];
-        const uint8_t *const *t = tap, *const *const end = tap + taps;
-        do {
-          const uint32_t a = word(t[0] + c), b = word(t[1] + c);
-          uint32_t u, v;
-          __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(u) : "r"(a), "r"(b));
-          __asm__("pkhtb %0, %2, %1, asr #16" : "=r"(v) : "r"(a), "r"(b));
-          s0 = smlad(EXTxtb16(u), word(q), s0);
-          s1 = smlad(EXTxtb16_high(u), word(q + 2), s1);
-          s2 = smlad(EXTxtb16(v), word(q + 4), s2);
-          s3 = smlad(EXTxtb16_high(v), word(q + 6), s3);
-          q += 8, t += 2;
-        } while (t != end);
-        {
-          const uint32_t l = two_levels(s0, s2, factor[c], factor[c + 2], least, most, base);
-          const uint32_t h = two_levels(s1, s3, factor[c + 1], factor[c + 3], least, most, base);
-          const uint32_t all = (l & 0xff00ffu) | (h & 0xff00ffu) << 8;
-          memcpy(y + c, &all, 4);
+#define PAIR                                                                                                   \
+  "ldrd %[a], %[b], [%[t]], #8\n\tldr %[a], [%[a], %[c]]\n\tldr %[b], [%[b], %[c]]\n\tldrd %[f], %[g], [%[q]], #8\n\t" \
+  "pkhbt %[u], %[a], %[b], lsl #16\n\tpkhtb %[b], %[b], %[a], asr #16\n\tEXTxtb16 %[a], %[u]\n\t"                      \
+  "smlad %[s0], %[a], %[f], %[s0]\n\tEXTxtb16 %[u], %[u], ror #8\n\tsmlad %[s1], %[u], %[g], %[s1]\n\t"                \
+  "ldrd %[f], %[g], [%[q]], #8\n\tEXTxtb16 %[a], %[b]\n\tsmlad %[s2], %[a], %[f], %[s2]\n\t"                           \
+  "EXTxtb16 %[b], %[b], ror #8\n\tsmlad %[s3], %[b], %[g], %[s3]\n\t"
+#define LAST                                                                                                  \
+  "ldr %[a], [%[t]]\n\tldr %[a], [%[a], %[c]]\n\tldrd %[f], %[g], [%[q]], #8\n\tEXTxtb16 %[u], %[a]\n\t"              \
+  "EXTxtb16 %[a], %[a], ror #8\n\tsmlabb %[s0], %[u], %[f], %[s0]\n\tsmlabt %[s1], %[a], %[f], %[s1]\n\t"              \
+  "smlatb %[s2], %[u], %[g], %[s2]\n\tsmlatt %[s3], %[a], %[g], %[s3]\n\t"
+#define OPERANDS                                                                                                   \
+  [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [q] "+r"(q), [t] "+r"(t), [a] "=&r"(a), [b] "=&r"(b), \
+      [f] "=&r"(f), [g] "=&r"(g), [u] "=&r"(u)
+      {
+        const int16_t *q = w;
+        for (; c + 4 <= channels; c += 4) {
+          int32_t s0 = start[c], s1 = start[c + 1], s2 = start[c + 2], s3 = start[c + 3];
+          const uint8_t *const *t = tap;
+          uint32_t a, b, f, g, u;
+          if (taps == 9) {
+            __asm__ volatile(PAIR PAIR PAIR PAIR LAST : OPERANDS : [c] "r"(c) : "memory");
+          } else {
+            for (int k = taps / 2; k > 0; k--) __asm__ volatile(PAIR : OPERANDS : [c] "r"(c) : "memory");
+            if (taps & 1) __asm__ volatile(LAST : OPERANDS : [c] "r"(c) : "memory");
+          }
+          {
+            const uint32_t l = two_levels(s0, s2, factor[c], factor[c + 2], least, most, magic, is_wide);
+            const uint32_t h = two_levels(s1, s3, factor[c + 1], factor[c + 3], least, most, magic, is_wide);
+            const uint32_t all = (l & 0xff00ffu) | (h & 0xff00ffu) << 8;
+            memcpy(y + c, &all, 4);
+          }
         }
       }
+#undef PAIR
+#undef LAST
+#undef OPERANDS
 #elif defined(HELIUM)
-      for (; c + 4 <= channels; c += 4) {
-        const int16_t *q = w + c * taps;
-        int32x4_t s = vld1q_s32(start + c);
-        for (int t = 0; t < taps; t += 2, q += 8) {
-          const int16x8_t a = (int16x8_t)vsliq_n_s32(LOAD4(tap[t] + c), LOAD4(tap[t + 1] + c), 16), b = vld1q_s16(q);
-          s = vaddq_s32(vaddq_s32(s, vmullbq_int_s16(a, b)), vmulltq_int_s16(a, b));
+#define PAIR(t)                                                                                                             \
+  {                                                                                                                         \
+    const int16x8_t a = (int16x8_t)vsliq_n_s32(LOAD4(tap[t] + c), LOAD4(tap[(t) + 1] + c), 16), b = vld1q_s16(q);               \
+    s = vaddq_s32(vaddq_s32(s, vmullbq_int_s16(a, b)), vmulltq_int_s16(a, b));                                              \
+    q += 8;                                                                                                                 \
+  }
+      {
+        const int16_t *q = w;
+        for (; c + 4 <= channels; c += 4) {
+          int32x4_t s = vld1q_s32(start + c);
+          if (taps == 9) {
+            PAIR(0)
+            PAIR(2)
+            PAIR(4)
+            PAIR(6)
+          } else
+            for (int t = 0; t + 2 <= taps; t += 2) PAIR(t)
+          if (taps & 1) {
+            s = vaddq_s32(s, vmulq_s32(LOAD4(tap[taps - 1] + c), vldrhq_s32(q)));
+            q += 4;
+          }
+          s = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(s), vld1q_f32(factor + c)));
+          s = vminq_s32(vmaxq_s32(vaddq_n_s32(s, zero), vdupq_n_s32(low)), vdupq_n_s32(high));
+          vstrbq_s32((int8_t *)y + c, s);
         }
-        s = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(s), vld1q_f32(factor + c)));
-        s = vminq_s32(vmaxq_s32(vaddq_n_s32(s, zero), vdupq_n_s32(low)), vdupq_n_s32(high));
-        vstrbq_s32((int8_t *)y + c, s);
       }
+#undef PAIR
 #endif
       for (int rest = channels - c; rest > 0; rest--, c++) {
+        const int16_t *const q = w + c / 4 * 4 * taps;
         int32_t s = start[c];
-        for (int t = 0; t < taps; t++) s += (int32_t)((const BYTE *)tap[t])[c] * w[(c / 4 * taps + t / 2 * 2) * 4 + c % 4 * 2 + t % 2];
+        for (int t = 0; t < taps; t++)
+          s += (int32_t)((const BYTE *)tap[t])[c] * (t + 1 < taps || taps % 2 == 0 ? q[t / 2 * 8 + c % 4 * 2 + t % 2] : q[t * 4 + c % 4]);
         y[c] = small_level(s, factor[c], low, high, base);
       }
     }

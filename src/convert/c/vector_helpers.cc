@@ -125,14 +125,14 @@ TILE_INLINE void tile(const float *a, int a_stride, const float *const *panel, i
       }
     }
   } else {
-    float all[TILE_ROWS][TILE_PARTS * LANES];
+    float all[TILE_ROWS][TILE_PARTS * LANES] = {{0}};
     UNROLL
     for (int i = 0; i < rows; i++) {
       UNROLL
       for (int j = 0; j < parts; j++) VSTORE(&all[i][j * LANES], s[i][j]);
     }
     for (int i = 0; i < rows; i++)
-      for (int n = 0; n < width; n++) {
+      for (int n = 0; n < width && n < parts * LANES; n++) {
         float v = all[i][n];
         if (residual) v += residual[i * y_stride + n];
         y[i * y_stride + n] = v < low ? low : v > high ? high : v;

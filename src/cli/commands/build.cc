@@ -35,8 +35,8 @@ constexpr Option kOptions[] = {
      .repeated = true},
     {.name = "target",
      .value = "T",
-     .help = "what it is for: c99 has forms for Cortex-M and for vector units beside plain loops, plain has the loops "
-             "alone (usually c99)",
+     .help = "what it is for: c99 has forms for Cortex-M and for vector units beside plain loops, x86-64 and arm64 lay "
+             "8-bit weights out for their vectors, plain has the loops alone (usually c99)",
      .words = "c99 cortex-m x86-64 arm64 plain"},
     {.name = "weights-file",
      .help = "put large weights into NAME.bin, which the assembler takes in (.incbin; gcc and clang)"},
@@ -258,7 +258,9 @@ int Run(const Arguments& arguments) {
     if (!info) Fail(ErrorCode::kInvalidArgument, "the model has no input '", Printable(input), "'");
     request.fixed[input] = ReadTensorFile(file, &info->type);
   }
-  request.fast = arguments.Get("target", "c99") != "plain";
+  const std::string target = arguments.Get("target", "c99");
+  request.fast = target != "plain";
+  request.target = target == "x86-64" ? CTarget::kX86 : target == "arm64" ? CTarget::kArm64 : CTarget::kAny;
   request.weights_file = arguments.Has("weights-file");
   if (arguments.Has("fit")) request.most_arena_bytes = static_cast<size_t>(BytesFrom(arguments, "fit"));
   const CBuild built = BuildC(request);

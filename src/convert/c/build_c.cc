@@ -96,6 +96,8 @@ class Builder {
         program_ = std::move(fitted.program);
         stripes_ = std::move(fitted.stripes);
       }
+      const c::WriterOptions options{request_.fast, request_.target};
+      c::WriteSteps(rewritten_.graph, rewritten_.facts, input_names_, outputs, options, program_);
     } catch (const c::NeedsValue& needs) {
       if (Fix({needs.name})) return false;
       Fail(ErrorCode::kUnsupported, "value '", Printable(needs.name),

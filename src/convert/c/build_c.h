@@ -10,6 +10,9 @@
 
 namespace ferry {
 
+// Whose vectors 8-bit weights are laid out for.
+enum class CTarget : uint8_t { kAny, kX86, kArm64 };
+
 struct CBuildRequest {
   const Model& model;
   std::string name;                           // a C identifier; see CName
@@ -20,6 +23,8 @@ struct CBuildRequest {
   bool fast = true;                           // forms for particular processors beside the plain loops
   bool weights_file = false;                  // large weights go to a file that the assembler takes in
   size_t most_arena_bytes = 0;                // steps are done by stripes until the arena has no more; 0: as it comes
+  CTarget target = CTarget::kAny;
+  bool weights_file = false;  // large weights go to a file that the assembler takes in
 };
 
 struct CArgument {

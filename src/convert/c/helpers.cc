@@ -194,9 +194,11 @@ static double reflect(double x, double low, double high) {
 const std::vector<Helper>& QuantizedHelpers();
 const std::vector<Helper>& FloatHelpers();
 const std::vector<Helper>& VectorHelpers();
+const std::vector<Helper>& PanelHelpers();
 
 const Helper& FindHelper(std::string_view name) {
-  for (const std::vector<Helper>* list : {&Helpers(), &QuantizedHelpers(), &FloatHelpers(), &VectorHelpers()})
+  for (const std::vector<Helper>* list :
+       {&Helpers(), &QuantizedHelpers(), &FloatHelpers(), &VectorHelpers(), &PanelHelpers()})
     for (const Helper& helper : *list)
       if (helper.name == name) return helper;
   Fail(ErrorCode::kInternal, "there is no C helper '", name, "'");

@@ -4,6 +4,7 @@
 
 #include "convert/c/convolutions.h"
 #include "convert/c/kernels.h"
+#include "convert/c/quantized_panels.h"
 #include "ops/support/quantized_step.h"
 
 namespace ferry::c {
@@ -64,14 +65,69 @@ Tensor PadRows(const Tensor& rows, int64_t features, int64_t depth) {
   return padded;
 }
 
+bool HasPanels(const StepWriter& w) { return w.options.target != CTarget::kAny; }
+
+// A helper's name for the type of the input and, where they differ, the target.
+std::string UseHelper(StepWriter& w, std::string_view name) {
+  const std::string bytes = w.in[0].type == DType::kInt8 ? "_s8" : "_u8";
+  const std::string target = w.options.target == CTarget::kX86 ? "_x86" : "_arm64";
+  const std::string full = HasPanels(w) ? Cat(name, "_panels", bytes, target) : Cat(name, bytes);
+  w.Use(full);
+  return full;
+}
+
+struct DenseTables {
+  std::string weights, wide;
+};
+
+// Panels come with sums and factors up to the end of the last one; rows are unsigned for x86-64, signed for arm64.
+DenseTables MakePanels(StepWriter& w, Columns& columns, const Tensor& rows, int64_t features, int64_t depth) {
+  const int64_t padded = (features + 15) / 16 * 16, depth_in_all = depth * features;
+  const bool is_signed = w.in[0].type == DType::kInt8, x86 = w.options.target == CTarget::kX86;
+  const int32_t shift = is_signed == x86 ? (is_signed ? -128 : 128) : 0;
+  Require(rows.size() == depth_in_all, "weights have ", rows.size(), " elements, not ", depth_in_all);
+  Tensor sums(DType::kInt32, Shape{padded}), factors(DType::kFloat, Shape{padded});
+  const Tensor& known = w.table_tensors.back();
+  for (int64_t n = 0; n < padded; ++n) {
+    int32_t sum = 0;
+    for (int64_t k = 0; n < features && k < depth; ++k) sum += rows.Data<int8_t>()[n * depth + k];
+    sums.MutableData<int32_t>()[n] = n < features ? known.Data<int32_t>()[n] + shift * sum : 0;
+    factors.MutableData<float>()[n] = n < features ? w.in[2].constant->Data<float>()[n] : 0.0f;
+  }
+  w.tables.back().shape = sums.shape();
+  w.table_tensors.back() = std::move(sums);
+  columns.factors = w.Table(std::move(factors));
+  return {w.Table(PackInt8Panels(rows, features, depth)), {}};
+}
+
+DenseTables MakeTables(StepWriter& w, Columns& columns, const Tensor& rows, int64_t features, int64_t depth) {
+  if (HasPanels(w)) return MakePanels(w, columns, rows, features, depth);
+  return {w.Table(PadRows(rows, features, depth)), w.Scratch(DType::kInt16, 4 * ((depth + 3) / 4 * 4))};
+}
+
 void WriteDenseCall(StepWriter& w, const QuantizedStep& step, const Columns& columns, const std::string& x,
-                    int64_t x_stride, const std::string& rows, const std::string& table, int64_t depth,
-                    int64_t features, const std::string& wide, const std::string& y) {
-  const char* name = w.in[0].type == DType::kInt8 ? "dense_s8" : "dense_u8";
-  w.Use(name);
-  w.Line(name, "((const uint8_t *)", x, ", ", x_stride, ", ", rows, ", ", table, ", ", columns.sums, ", ",
-         columns.factors, ", ", depth, ", ", features, ", ", wide, ", (uint8_t *)", y, ", ", step.low, ", ", step.high,
-         ", ", step.y_zero, ", ", columns.is_wide ? 1 : 0, ");");
+                    int64_t x_stride, const std::string& rows, const DenseTables& tables, int64_t depth,
+                    int64_t features, const std::string& y) {
+  const std::string name = UseHelper(w, "dense");
+  w.Line(name, "((const uint8_t *)", x, ", ", x_stride, ", ", rows, ", ", tables.weights, ", ", columns.sums, ", ",
+         columns.factors, ", ", depth, ", ", features, ", ", HasPanels(w) ? "" : Cat(tables.wide, ", "), "(uint8_t *)",
+         y, ", ", step.low, ", ", step.high, ", ", step.y_zero,
+         HasPanels(w)      ? ""
+         : columns.is_wide ? ", 1"
+                           : ", 0",
+         ");");
+}
+
+// For four channels, pairs of taps of each, widened: what SMLAD multiplies in one. A last tap stands alone.
+Tensor PackFours(const Tensor& rows, int64_t channels, int64_t taps) {
+  Tensor turned(DType::kInt16, Shape{(channels + 3) / 4, taps, 4});
+  std::fill_n(turned.MutableData<int16_t>(), turned.size(), int16_t{0});
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t t = 0; t < taps; ++t) {
+      const int64_t at = t + 1 < taps || taps % 2 == 0 ? t / 2 * 8 + c % 4 * 2 + t % 2 : t * 4 + c % 4;
+      turned.MutableData<int16_t>()[c / 4 * 4 * taps + at] = rows.Data<int8_t>()[c * taps + t];
+    }
+  return turned;
 }
 
 bool WriteFastConv(StepWriter& w, const QuantizedStep& step) {
@@ -89,47 +145,42 @@ bool WriteFastConv(StepWriter& w, const QuantizedStep& step) {
   w.multiply_adds += conv.batch * pixels * conv.features * depth;
   const std::string x = Cat(w.in[0].c, " + n * ", conv.channels * conv.counts.input);
   if (depthwise) {
-    // For four channels, pairs of taps of each, widened: what SMLAD multiplies in one. A last tap stands alone.
-    const int64_t fours = (conv.channels + 3) / 4;
-    Tensor turned(DType::kInt16, Shape{fours, taps, 4});
-    std::fill_n(turned.MutableData<int16_t>(), turned.size(), int16_t{0});
-    for (int64_t c = 0; c < conv.channels; ++c)
-      for (int64_t t = 0; t < taps; ++t) {
-        const int64_t at = t + 1 < taps || taps % 2 == 0 ? t / 2 * 8 + c % 4 * 2 + t % 2 : t * 4 + c % 4;
-        turned.MutableData<int16_t>()[c / 4 * 4 * taps + at] = rows.Data<int8_t>()[c * taps + t];
-      }
-    const char* name = w.in[0].type == DType::kInt8 ? "depthwise_s8" : "depthwise_u8";
-    w.Use(name);
-    const std::string pad = w.Scratch(DType::kUInt8, conv.channels), table = w.Table(std::move(turned));
+    const std::string name = UseHelper(w, "depthwise"), pad = w.Scratch(DType::kUInt8, conv.channels),
+                      table = w.Table(HasPanels(w) ? PackTapPairs(rows, conv.channels, taps)
+                                                   : PackFours(rows, conv.channels, taps));
     w.For("n", conv.batch);
     w.Line(name, "((const uint8_t *)(", x, "), ", table, ", ", columns.sums, ", ", columns.factors, ", ", pad,
            ", (uint8_t *)", w.out[0].c, " + n * ", conv.channels * pixels, ", ", conv.channels, ", ", v.input, ", ",
            u.input, ", ", v.output, ", ", u.output, ", ", v.kernel, ", ", u.kernel, ", ", v.stride, ", ", u.stride,
            ", ", v.dilation, ", ", u.dilation, ", ", v.pad_begin, ", ", u.pad_begin, ", ", step.x_zero, ", ", step.low,
-           ", ", step.high, ", ", step.y_zero, ", ", columns.is_wide ? 1 : 0, ");");
+           ", ", step.high, ", ", step.y_zero,
+           HasPanels(w)      ? ""
+           : columns.is_wide ? ", 1"
+                             : ", 0",
+           ");");
     w.Close();
     return true;
   }
   const int64_t wide_depth = (depth + 3) / 4 * 4;
-  const std::string table = w.Table(PadRows(rows, conv.features, depth)),
-                    wide = w.Scratch(DType::kInt16, 4 * wide_depth);
+  const DenseTables tables = MakeTables(w, columns, rows, conv.features, depth);
   if (conv.is_pointwise() && !plan.channels_first && depth % 4 == 0) {
-    WriteDenseCall(w, step, columns, w.in[0].c, depth, Cat(conv.batch * pixels), table, depth, conv.features, wide,
+    WriteDenseCall(w, step, columns, w.in[0].c, depth, Cat(conv.batch * pixels), tables, depth, conv.features,
                    w.out[0].c);
     return true;
   }
   w.Use("window_q");
-  const std::string patch = w.Scratch(DType::kUInt8, 4 * wide_depth);
+  const int64_t tile = HasPanels(w) ? 12 : 4;
+  const std::string patch = w.Scratch(DType::kUInt8, tile * wide_depth);
   w.For("n", conv.batch);
   w.For("o", v.output);
-  w.Open("for (int p = 0; p < ", u.output, "; p += 4)");
-  w.Line("const int count = ", u.output, " - p < 4 ? ", u.output, " - p : 4;");
+  w.Open("for (int p = 0; p < ", u.output, "; p += ", tile, ")");
+  w.Line("const int count = ", u.output, " - p < ", tile, " ? ", u.output, " - p : ", tile, ";");
   w.Line("for (int q = 0; q < count; q++) window_q((const uint8_t *)(", x, "), ", patch, " + q * ", wide_depth, ", ",
          conv.channels, ", ", plan.channels_first ? conv.counts.input : 1, ", ",
          plan.channels_first ? 1 : conv.channels, ", ", v.input, ", ", u.input, ", ", v.kernel, ", ", u.kernel, ", ",
          v.dilation, ", ", u.dilation, ", o * ", v.stride, " - ", v.pad_begin, ", (p + q) * ", u.stride, " - ",
          u.pad_begin, ", ", step.x_zero, ", ", wide_depth - depth, ");");
-  WriteDenseCall(w, step, columns, patch, wide_depth, "count", table, wide_depth, conv.features, wide,
+  WriteDenseCall(w, step, columns, patch, wide_depth, "count", tables, wide_depth, conv.features,
                  Cat("(", w.out[0].c, " + ((n * ", v.output, " + o) * ", u.output, " + p) * ", conv.features, ")"));
   w.Close(3);
   return true;
@@ -177,8 +228,8 @@ void WriteQuantizedMatMul(StepWriter& w) {
             w.in[1].constant->Data<int8_t>()[turned ? n * depth + k : k * count + n];
     if (depth % 4 == 0 && MakeColumns(w, step, matrix, count, depth, columns)) {
       w.multiply_adds += rows * count * depth;
-      const std::string table = w.Table(matrix), wide = w.Scratch(DType::kInt16, 4 * depth);
-      return WriteDenseCall(w, step, columns, w.in[0].c, depth, Cat(rows), table, depth, count, wide, w.out[0].c);
+      const DenseTables tables = MakeTables(w, columns, matrix, count, depth);
+      return WriteDenseCall(w, step, columns, w.in[0].c, depth, Cat(rows), tables, depth, count, w.out[0].c);
     }
   }
   w.For("r", rows);

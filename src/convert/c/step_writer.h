@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "convert/c/build_c.h"
 #include "graph/model.h"
 #include "tensor/tensor.h"
 
@@ -42,6 +43,7 @@ std::vector<int64_t> BroadcastStrides(const Shape& from, const Shape& to);
 // What a target of its own adds: the plain loops stand beside it.
 struct WriterOptions {
   bool fast = true;  // forms for particular processors and tiles; otherwise the plainest loops
+  CTarget target = CTarget::kAny;
 };
 
 class StepWriter {

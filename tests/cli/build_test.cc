@@ -1,8 +1,67 @@
 // `ferry build --verify` on a sample of ONNX's cases and networks; scripts/test_edge has them all.
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <random>
+
+#include "base/directory.h"
+#include "onnx/writer.h"
 #include "tests/cli/run_ferry.h"
+#include "tests/support/graphs.h"
 
 namespace ferry {
 namespace {
+
+using testing::MakeInfo;
+using testing::MakeModel;
+using testing::MakeNode;
+
+StoredTensor Levels(const char* name, Shape shape, std::mt19937& random) {
+  Tensor levels(DType::kInt8, shape);
+  for (int64_t i = 0; i < levels.size(); ++i)
+    levels.MutableData<int8_t>()[i] = static_cast<int8_t>(random() % 255 - 127);
+  return MakeStored(name, levels);
+}
+
+StoredTensor Number(const char* name, float number) { return MakeStored(name, Tensor::Scalar(number)); }
+
+// Depthwise 3×3 over 26 channels and 1×1 to 20, all in 8 bits.
+Model EightBits(float scale_between) {
+  std::mt19937 random(3);
+  auto dequantize = [](const char* x, const char* scale, const char* zero, const char* y) {
+    return MakeNode("DequantizeLinear", {x, scale, zero}, {y});
+  };
+  return MakeModel(
+      {MakeInfo("x", DType::kInt8, {1, 26, 9, 7})},
+      {dequantize("x", "xs", "xz", "xf"), dequantize("w", "ws", "", "wf"),
+       MakeNode("Conv", {"xf", "wf"}, {"a"}, {{"group", int64_t{26}}, {"pads", std::vector<int64_t>{1, 1, 1, 1}}}),
+       MakeNode("Relu", {"a"}, {"b"}), MakeNode("QuantizeLinear", {"b", "bs", "bz"}, {"c"}),
+       dequantize("c", "bs", "bz", "d"), dequantize("v", "ws", "", "vf"), MakeNode("Conv", {"d", "vf"}, {"e"}),
+       MakeNode("QuantizeLinear", {"e", "ys", "yz"}, {"y"})},
+      {MakeInfo("y", DType::kInt8, {1, 20, 9, 7})},
+      {Levels("w", {26, 1, 3, 3}, random), Levels("v", {20, 26, 1, 1}, random), Number("xs", 0.02f),
+       Number("ws", 0.01f), Number("bs", scale_between), Number("ys", 0.2f),
+       MakeStored("xz", Tensor::Scalar(int8_t{5})), MakeStored("bz", Tensor::Scalar(int8_t{-128})),
+       MakeStored("yz", Tensor::Scalar(int8_t{3}))},
+      13);
+}
+
+// While it lives, programs are compiled for the vectors of this machine.
+class NativeCompiler {
+ public:
+  explicit NativeCompiler(const std::string& folder) {
+    const std::string path = JoinPath(folder, "cc_native");
+    std::ofstream(path) << "#!/bin/sh\nexec cc -march=native \"$@\"\n";
+    chmod(path.c_str(), 0755);
+    if (const char* known = std::getenv("CC")) before_ = known;
+    setenv("CC", path.c_str(), 1);
+  }
+  ~NativeCompiler() { before_.empty() ? unsetenv("CC") : setenv("CC", before_.c_str(), 1); }
+
+ private:
+  std::string before_;
+};
 
 std::string Case(const std::string& name) {
   return std::string(FERRY_TEST_DATA) + "/onnx-node/" + name + "/model.onnx";
@@ -35,6 +94,40 @@ TEST(Build, NetworksAnswerAsTheEngineDoes) {
                              folder + "/io_1.npz", "--verify"});
     EXPECT_EQ(said.status, 0) << name << ": " << said.out << said.err;
   }
+}
+
+TEST(Build, EightBitsAnswerAsTheEngineDoesForEveryTarget) {
+  const std::string folder = ScratchFolder(), model = JoinPath(folder, "eight.onnx");
+  for (const float scale : {0.05f, 0.00002f}) {
+    WriteModel(EightBits(scale), model);
+    for (const char* target : {"c99", "x86-64", "arm64"}) {
+      std::vector<std::string> words = {"build", model, "-o", folder, "--target", target, "--verify"};
+      const Said plain = Ferry(words);
+      EXPECT_EQ(plain.status, 0) << target << ": " << plain.out << plain.err;
+      const NativeCompiler native(folder);
+      const Said vectors = Ferry(words);
+      EXPECT_EQ(vectors.status, 0) << target << " with vectors: " << vectors.out << vectors.err;
+    }
+  }
+}
+
+TEST(Build, VectorsOfThisMachineAnswerAsTheEngineDoes) {
+  const std::string folder = ScratchFolder(), net = std::string(FERRY_TEST_DATA) + "/torch-models/tv_mobilenet_v3";
+  const NativeCompiler native(folder);
+  const Said said =
+      Ferry({"build", net + "/torch.onnx", "-o", folder, "--name", "net", "--inputs", net + "/io_1.npz", "--verify"});
+  EXPECT_EQ(said.status, 0) << said.out << said.err;
+}
+
+TEST(Build, WeightsMayLieInAFileOfTheirOwn) {
+  const std::string folder = ScratchFolder(), net = std::string(FERRY_TEST_DATA) + "/torch-models/tv_mobilenet_v3";
+  const Said said = Ferry({"build", net + "/torch.onnx", "-o", folder, "--name", "net", "--inputs", net + "/io_1.npz",
+                           "--weights-file", "--verify", "--json"});
+  ASSERT_EQ(said.status, 0) << said.out << said.err;
+  EXPECT_TRUE(IsFile(JoinPath(folder, "net.bin")));
+  const Said written =
+      Ferry({"build", net + "/torch.onnx", "-o", folder, "--name", "net", "--inputs", net + "/io_1.npz", "--json"});
+  EXPECT_LT(said.json().Find("source_bytes")->AsInt(), written.json().Find("source_bytes")->AsInt());
 }
 
 TEST(Build, ReportIsJson) {

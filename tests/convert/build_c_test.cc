@@ -81,6 +81,21 @@ TEST(BuildC, InputsThatDecideShapesAreTakenFromTheRecording) {
   EXPECT_EQ(built.outputs[0].shape, (Shape{3, 4}));
 }
 
+TEST(BuildC, LargeWeightsGoToAFileThatTheAssemblerTakesIn) {
+  const Model model =
+      MakeModel({MakeInfo("x", DType::kFloat, {1, 64})}, {MakeNode("MatMul", {"x", "w"}, {"y"})},
+                {MakeInfo("y", DType::kFloat, {1, 128})}, {MakeStored("w", Tensor::Zeros(DType::kFloat, {64, 128}))});
+  CBuildRequest request{.model = model, .name = "net"};
+  EXPECT_TRUE(BuildC(request).weights.empty());
+  request.weights_file = true;
+  const CBuild built = BuildC(request);
+  EXPECT_EQ(built.weights.size(), 64u * 128 * 4);
+  EXPECT_EQ(built.weight_bytes, 64u * 128 * 4);
+  EXPECT_THAT(built.source, HasSubstr(".incbin"));
+  EXPECT_LT(built.source.size(), 40000u);
+  EXPECT_THAT(built.cmake, HasSubstr("NET_BIN"));
+}
+
 TEST(BuildC, NamesAreIdentifiers) {
   EXPECT_EQ(CName("my-net.v2"), "my_net_v2");
   EXPECT_EQ(CName("3d"), "n3d");

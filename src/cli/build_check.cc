@@ -9,6 +9,7 @@
 #include "base/directory.h"
 #include "base/mapped_file.h"
 #include "base/run_program.h"
+#include "convert/c/step_writer.h"
 
 namespace ferry::cli {
 namespace {
@@ -18,6 +19,18 @@ void WriteFile(const std::string& path, std::string_view text) {
   file.Write(text);
   file.CommitUnsynced();
 }
+
+// The memory sanitizer knows what nobody has written; elsewhere it is no number, and no index.
+constexpr std::string_view kPoison = R"(#if defined(__has_feature)
+#if __has_feature(memory_sanitizer)
+#include <sanitizer/msan_interface.h>
+#define POISON __msan_poison(arena, sizeof arena)
+#endif
+#endif
+#ifndef POISON
+#define POISON memset(arena, 0xff, sizeof arena)
+#endif
+)";
 
 // A program that reads the inputs from one file, runs the network and writes the outputs to another; with a third word
 // it goes on for so many seconds and prints the median time of a run in microseconds.
@@ -33,10 +46,9 @@ std::string MainText(const CBuild& built) {
   for (const CArgument& argument : built.inputs) add(argument, "fread", reads, number++);
   for (const CArgument& argument : built.outputs) add(argument, "fwrite", writes, number++);
   const std::string run = Cat(built.name, "_run(", call, ")");
-  // Once in memory that is full of what nobody has written: no number, and no index.
   const std::string checked =
       Cat("memset(arena, 0xff, sizeof arena);\n  ", built.name, "_run_in(arena", call.empty() ? "" : ", ", call, ")");
-  buffers += Cat("static uint64_t arena[", built.arena_bytes / 8 + 2, "];\n");
+  buffers += Cat("static uint64_t arena[", std::max<size_t>((built.arena_bytes + 7) / 8, 1), "];\n", kPoison);
   return Cat(
       "#define _POSIX_C_SOURCE 199309L\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include "
       "<time.h>\n#include \"",
@@ -60,12 +72,84 @@ std::string MainText(const CBuild& built) {
       "    qsort(t, (size_t)k, sizeof t[0], order);\n    printf(\"%.4f\\n\", t[k / 2]);\n  }\n  return 0;\n}\n");
 }
 
+// Elements of an argument as C has them: a bit pattern for what has no type there.
+std::string Elements(const CArgument& argument, const Tensor& tensor) {
+  std::string text, line;
+  auto add = [&](const std::string& item) {
+    if (line.size() + item.size() > 116) text += line + "\n", line.clear();
+    line += item + ",";
+  };
+  const auto* bytes = reinterpret_cast<const uint8_t*>(tensor.raw());
+  const auto count = static_cast<size_t>(tensor.size());
+  for (size_t i = 0; i < count && argument.type == DType::kFloat; ++i)
+    add(c::Literal(double{tensor.Data<float>()[i]}, DType::kFloat));
+  for (size_t i = 0; i < count && argument.type == DType::kDouble; ++i)
+    add(c::Literal(tensor.Data<double>()[i], DType::kDouble));
+  if (text.empty() && line.empty()) {
+    const bool is_integer = IsSignedInteger(argument.type) && !IsPacked(argument.type);
+    const size_t size = IsPacked(argument.type) ? 1 : static_cast<size_t>(BitWidth(argument.type)) / 8;
+    for (size_t at = 0; at + size <= tensor.bytes(); at += size) {
+      uint64_t number = 0;
+      std::memcpy(&number, bytes + at, size);  // of a machine whose first byte is the lowest
+      const auto shift = static_cast<unsigned>(64 - 8 * size);
+      if (is_integer)
+        add(c::IntegerLiteral(static_cast<int64_t>(number << shift) >> shift));
+      else
+        add(size == 8 ? Cat("UINT64_C(", number, ")") : Cat(number, "u"));
+    }
+  }
+  return text + line;
+}
+
 std::string ReadText(const std::string& path) {
   if (!IsFile(path)) return {};
   return std::string(MappedFile::Open(path)->text());
 }
 
 }  // namespace
+
+std::string TestText(const CBuild& built, const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected) {
+  std::string data, call, checks;
+  auto array = [&](const char* kind, const CArgument& argument, const std::string& name, const Tensor* tensor) {
+    const size_t bytes = StorageBytes(argument.type, argument.shape.ElementCount());
+    const std::string_view type = c::StoredType(argument.type);
+    data += Cat(kind, type, " ", name, "[", std::max<size_t>(bytes, 1), " / sizeof(", type, ") + 1]",
+                tensor ? Cat(" = {\n", Elements(argument, *tensor), "0}") : "", ";\n");
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    array("static const ", built.inputs[i], Cat("in", i), &inputs[i]);
+    call += Cat(", in", i);
+  }
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const CArgument& output = built.outputs[i];
+    if (IsSmallFloat(output.type) || IsComplex(output.type) || output.type == DType::kFloat4E2M1)
+      Fail(ErrorCode::kUnsupported, "output '", Printable(output.name), "' is ", Name(output.type),
+           ": --test is for float, double and integers");
+    array("static const ", output, Cat("want", i), &expected[i]);
+    array("static ", output, Cat("got", i), nullptr);
+    call += Cat(", got", i);
+    double room = 0, relative = 0;
+    if (IsFloating(output.type)) {
+      const Tensor wide = output.type == DType::kFloat ? expected[i] : Tensor();
+      for (int64_t k = 0; wide.defined() && k < wide.size(); ++k)
+        if (const double size = std::fabs(double{wide.Data<float>()[k]}); std::isfinite(size))
+          room = std::max(room, 2e-6 * size);
+      relative = 1e-3, room = std::max(room, 1e-7);
+    }
+    if (output.type == DType::kInt8 || output.type == DType::kUInt8) room = 1;
+    const size_t bytes = StorageBytes(output.type, output.shape.ElementCount());
+    checks += Cat("  for (size_t i = 0; i < ", bytes, " / sizeof got", i, "[0]; i++) wrong |= differs((double)got", i,
+                  "[i], (double)want", i, "[i], ", room, ", ", relative, ");\n");
+  }
+  return Cat("/* ", built.name, " on recorded or random inputs: exit status 0 where it answers as the engine did. */\n",
+             "#include <math.h>\n#include \"", built.name, ".h\"\n\n", data, "static uint64_t arena[",
+             std::max<size_t>((built.arena_bytes + 7) / 8, 1), "];\n",
+             "\nstatic int differs(double got, double want, double room, double relative) {\n"
+             "  if (got == want || (got != got && want != want)) return 0;\n"
+             "  return !(fabs(got - want) <= room + relative * fabs(want));\n}\n\n",
+             "int main(void) {\n  int wrong = 0;\n  ", built.name, "_run_in(arena", call, ");\n", checks,
+             "  return wrong;\n}\n");
+}
 
 CompiledRun CompileAndRun(const CBuild& built, const std::string& folder, const std::vector<Tensor>& inputs,
                           double seconds, const std::vector<std::string>& flags) {

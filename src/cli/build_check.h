@@ -19,6 +19,10 @@ struct CompiledRun {
 CompiledRun CompileAndRun(const CBuild& built, const std::string& folder, const std::vector<Tensor>& inputs,
                           double seconds, const std::vector<std::string>& flags);
 
+// The text of NAME_test.c: main() runs the network on these inputs and returns 0 where it answers `expected`. It asks
+// for nothing but the network, so that it runs on any board.
+std::string TestText(const CBuild& built, const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected);
+
 // The largest element counts: near zero, rounding alone is no difference.
 Difference CompareOutput(const Tensor& actual, const Tensor& expected);
 

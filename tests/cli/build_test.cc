@@ -74,18 +74,16 @@ TEST_P(BuildCase, AnswersAsTheEngineDoes) {
   EXPECT_EQ(said.status, 0) << said.out << said.err;
 }
 
-INSTANTIATE_TEST_SUITE_P(Sample, BuildCase,
-                         ::testing::Values("test_add_bcast", "test_conv_with_strides_and_asymmetric_padding",
-                                           "test_gru_defaults", "test_lstm_with_peepholes", "test_maxpool_2d_pads",
-                                           "test_reduce_l2_keep_dims_example", "test_softmax_axis_1",
-                                           "test_gather_elements_1", "test_scatternd_add", "test_top_k",
-                                           "test_attention_4d_causal", "test_resize_downsample_scales_linear",
-                                           "test_quantizelinear_axis", "test_qlinearconv", "test_if", "test_scan9_sum",
-                                           "test_cast_FLOAT_to_FLOAT16", "test_einsum_batch_matmul",
-                                           "test_layer_normalization_2d_axis1", "test_slice_neg_steps",
-                                           "test_flexattention_score_mod", "test_roialign_mode_max",
-                                           "test_ai_onnx_ml_tree_ensemble_set_membership",
-                                           "test_tfidfvectorizer_tf_uniandbigrams_skip5"));
+INSTANTIATE_TEST_SUITE_P(
+    Sample, BuildCase,
+    ::testing::Values("test_add_bcast", "test_conv_with_strides_and_asymmetric_padding", "test_gru_defaults",
+                      "test_lstm_with_peepholes", "test_maxpool_2d_pads", "test_reduce_l2_keep_dims_example",
+                      "test_softmax_axis_1", "test_gather_elements_1", "test_scatternd_add", "test_top_k",
+                      "test_attention_4d_causal", "test_resize_downsample_scales_linear", "test_quantizelinear_axis",
+                      "test_qlinearconv", "test_if", "test_scan9_sum", "test_cast_FLOAT_to_FLOAT16",
+                      "test_einsum_batch_matmul", "test_layer_normalization_2d_axis1", "test_slice_neg_steps",
+                      "test_flexattention_score_mod", "test_roialign_mode_max",
+                      "test_ai_onnx_ml_tree_ensemble_set_membership", "test_tfidfvectorizer_tf_uniandbigrams_skip5"));
 
 TEST(Build, NetworksAnswerAsTheEngineDoes) {
   for (const char* name : {"simple_net", "conv_bn_dropout", "tv_mobilenet_v3"}) {
@@ -160,6 +158,17 @@ TEST(Build, FitDoesStepsByStripes) {
   const Json& run = report.Find("stripes")->AsArray().at(0);
   EXPECT_GT(run.Find("stripes")->AsInt(), 1);
   EXPECT_GT(run.Find("more_multiply_adds")->AsInt(), 0);
+}
+
+TEST(Build, RunsOnACortexM) {
+  if (std::system("command -v arm-none-eabi-gcc qemu-system-arm >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "no compiler and emulator here";
+  for (const char* name : {"simple_net", "tv_regnet"}) {
+    const std::string folder = std::string(FERRY_TEST_DATA) + "/torch-models/" + name;
+    const std::string command = std::string("scripts/test_cortexm ") + FERRY_BINARY + " " + folder +
+                                "/torch.onnx --inputs " + folder + "/io_1.npz --fit 16k >/dev/null";
+    EXPECT_EQ(std::system(command.c_str()), 0) << name;
+  }
 }
 
 TEST(Build, FitSaysTheLeast) {

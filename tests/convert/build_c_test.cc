@@ -94,6 +94,20 @@ TEST(BuildC, LargeWeightsGoToAFileThatTheAssemblerTakesIn) {
   EXPECT_THAT(built.source, HasSubstr(".incbin"));
   EXPECT_LT(built.source.size(), 40000u);
   EXPECT_THAT(built.cmake, HasSubstr("NET_BIN"));
+// y grows by one element in every turn.
+TEST(BuildC, LoopsWhoseShapesChangeAreWrittenOut) {
+  auto body = std::make_shared<Graph>();
+  body->inputs = {MakeInfo("i", DType::kInt64, {}), MakeInfo("go", DType::kBool, {}), MakeInfo("y_in")};
+  body->nodes = {MakeNode("Identity", {"go"}, {"go_out"}),
+                 MakeNode("Concat", {"y_in", "x"}, {"y_out"}, {Attribute("axis", int64_t{0})})};
+  body->outputs = {MakeInfo("go_out", DType::kBool, {}), MakeInfo("y_out")};
+  const Model model = MakeModel({MakeInfo("x", DType::kFloat, {1}), MakeInfo("turns", DType::kInt64, {})},
+                                {MakeNode("Loop", {"turns", "", "x"}, {"y"}, {Attribute("body", body)})},
+                                {MakeInfo("y", DType::kFloat, {Dim()})});
+  CBuildRequest request{.model = model, .name = "net"};
+  EXPECT_THROW(BuildC(request), Error);
+  request.fixed["turns"] = Tensor::Scalar<int64_t>(3);
+  EXPECT_EQ(BuildC(request).outputs[0].shape, (Shape{4}));
 }
 
 TEST(BuildC, NamesAreIdentifiers) {

@@ -50,6 +50,8 @@ constexpr Option kOptions[] = {
      .value = "FILE.npz",
      .help = "recorded inputs (and outputs) for --verify; usually test_data_set_0 beside the model, or random ones",
      .completes = Completes::kFile},
+    {.name = "test",
+     .help = "write NAME_test.c, too: a main() for the board, with inputs and what the engine answers; 0 is the same"},
     {.name = "bench", .help = "compile it with -O3 -march=native and time it"},
 };
 
@@ -156,13 +158,21 @@ Verdict Check(const CBuild& built, const std::string& folder, const std::string&
     if (!(inputs[i].shape() == built.inputs[i].shape) || inputs[i].dtype() != built.inputs[i].type)
       Fail(ErrorCode::kInvalidArgument, "input '", Printable(built.inputs[i].name), "' was recorded with shape ",
            inputs[i].shape(), ", the C is for ", built.inputs[i].shape);
+  std::vector<Value> expected;
+  if (arguments.Has("verify") || arguments.Has("test")) {
+    std::vector<NamedValue> named;
+    for (size_t i = 0; i < inputs.size(); ++i) named.emplace_back(built.inputs[i].name, inputs[i]);
+    expected = session->Run(named);
+  }
+  if (arguments.Has("test")) {
+    std::vector<Tensor> answers;
+    for (const Value& value : expected) answers.push_back(value.tensor());
+    WriteFile(folder, Cat(built.name, "_test.c"), TestText(built, inputs, answers));
+  }
   if (arguments.Has("verify")) {
     const CompiledRun run = CompileAndRun(
         built, folder, inputs, 0, {"-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1"});
     if (!run.compiler_log.empty()) return {true, false, Cat("it does not compile:\n", run.compiler_log), 0};
-    std::vector<NamedValue> named;
-    for (size_t i = 0; i < inputs.size(); ++i) named.emplace_back(built.inputs[i].name, inputs[i]);
-    const std::vector<Value> expected = session->Run(named);
     for (size_t i = 0; i < run.outputs.size(); ++i) {
       std::string why = CompareOutput(run.outputs[i], expected[i].tensor()).Explain();
       if (!why.empty() && i < recorded.outputs.size() && CompareOutput(run.outputs[i], recorded.outputs[i]).within())
@@ -222,7 +232,7 @@ void Report(const Arguments& arguments, const CBuild& built, const std::string& 
                    .Set("outputs", std::move(outputs))
                    .Set("steps", std::move(steps));
     if (!built.stripes.empty()) all.Set("stripes", StripesJson(built));
-    if (verdict.asked) all.Set("verified", verdict.good);
+    if (arguments.Has("verify")) all.Set("verified", verdict.good);
     if (verdict.us > 0) all.Set("median_us", verdict.us);
     return PrintJson(all);
   }
@@ -271,7 +281,8 @@ int Run(const Arguments& arguments) {
   WriteFile(folder, "CMakeLists.txt", built.cmake);
   if (!built.weights.empty()) WriteFile(folder, Cat(built.name, ".bin"), built.weights);
   Verdict verdict;
-  if (arguments.Has("verify") || arguments.Has("bench")) verdict = Check(built, folder, path, recorded, arguments);
+  if (arguments.Has("verify") || arguments.Has("test") || arguments.Has("bench"))
+    verdict = Check(built, folder, path, recorded, arguments);
   if (!verdict.good) {
     Print(Cat(Printable(JoinPath(folder, built.name)), ".c: ", verdict.reason, "\n"));
     return kAnswerIsNo;

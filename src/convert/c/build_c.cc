@@ -7,6 +7,7 @@
 #include "convert/c/graph_writer.h"
 #include "convert/c/print_source.h"
 #include "convert/c/rewrite.h"
+#include "graph/standard.h"
 
 namespace ferry {
 namespace {
@@ -104,6 +105,8 @@ class Builder {
            "' decides shapes or is needed to write the C, and is not known: fix the inputs it comes from with --fix "
            "NAME=VALUES");
     } catch (const c::UnknownShape& unknown) {
+      // What counts the turns of a loop, before what goes through them.
+      if (IsStandard(*unknown.node, "Loop") && Fix({unknown.node->inputs[0], unknown.node->inputs[1]})) return false;
       std::vector<std::string> names(unknown.node->inputs.begin() + (unknown.node->inputs.size() > 1),
                                      unknown.node->inputs.end());
       if (Fix(names)) return false;

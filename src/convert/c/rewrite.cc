@@ -1,5 +1,6 @@
 #include "convert/c/rewrite.h"
 
+#include "convert/c/unroll.h"
 #include "engine/prepare.h"
 #include "graph/scopes.h"
 #include "passes/cancel_transposes.h"
@@ -70,7 +71,7 @@ RewrittenGraph RewriteForC(const Model& model, const FactsByName& inputs) {
   do {
     made.facts = InferGraph(graph, inputs, Tolerant(kLarge));
     FoldKnown(graph, made.facts);
-  } while (InlineBranches(graph, made.facts));
+  } while (InlineBranches(graph, made.facts) || UnrollLoops(graph, made.facts));
   ShareConstants(graph);
   RemoveNoOps(graph, made.facts);
   Fuse(graph, made.facts);

@@ -300,7 +300,7 @@ class Options(Case):
 
     def test_precision(self):
         options = ferry.SessionOptions()
-        with self.assertRaisesRegex(ferry.InvalidArgument, "float32 or bf16"):
+        with self.assertRaisesRegex(ferry.InvalidArgument, "float32, bf16, tf32 or fp16"):
             options.add_session_config_entry("ferry.precision", "fp8")
         options.add_session_config_entry("ferry.precision", "bf16")
         rng = np.random.default_rng(2)

@@ -186,7 +186,8 @@ enum ValueKind {  // cudnnBackendAttributeType_t
   kHeuristicModeValue = 8,
   kNumericalNoteValue = 11,
   kPointwiseModeValue = 14,
-  kDescriptorValue = 15
+  kDescriptorValue = 15,
+  kCharValue = 24
 };
 enum AttributeName {  // cudnnBackendAttributeName_t
   kPointwiseMode = 0,
@@ -208,6 +209,7 @@ enum AttributeName {  // cudnnBackendAttributeName_t
   kPlanHandle = 400,
   kPlanConfig = 401,
   kPlanWorkspace = 402,
+  kPlanText = 405,
   kForwardAlpha = 700,
   kForwardBeta = 701,
   kForwardConvolution = 702,

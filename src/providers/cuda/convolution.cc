@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "providers/cuda/choices.h"
 #include "providers/cuda/convolution_graph.h"
+#include "providers/cuda/launch.h"
 #include "tensor/tensor.h"
 
 namespace ferry::cuda {
@@ -201,6 +202,7 @@ class Plan {
 
  private:
   bool TryGraph(const Device& device, DnnHandle handle) {
+    if (const std::string text = KnownCode(device, TextName()); !text.empty() && TryText(handle, text)) return true;
     try {
       auto graph = std::make_unique<ConvolutionGraph>(shape_, handle, what_);
       const int known = Choices::Of(device).Known(Cat("convolution ", what_));
@@ -212,6 +214,18 @@ class Plan {
       return false;
     } catch (const Error&) {
       return false;
+    }
+  }
+
+  std::string TextName() const { return Cat("cudnn ", applies_activation_ ? "" : "without activation ", what_); }
+
+  bool TryText(DnnHandle handle, const std::string& text) {
+    try {
+      graph_ = std::make_unique<ConvolutionGraph>(shape_, handle, what_, text);
+      way_ = 0;
+      return true;
+    } catch (const Error&) {
+      return false;  // made anew
     }
   }
 
@@ -237,6 +251,7 @@ class Plan {
       graph_->Run(device, handle, i, timed);
     });
     graph_->Prepare(handle, way);
+    if (std::string text = graph_->Text(way); !text.empty()) KeepCode(device, TextName(), std::move(text));
     return way_ = way;
   }
 

@@ -195,6 +195,35 @@ void ConvolutionGraph::Prepare(DnnHandle handle, int way) {
   plan.Set(dnn::kPlanHandle, dnn::kHandleValue, 1, &handle);
   plan.SetObject(dnn::kPlanConfig, chosen.config);
   plan.Finalize();
+  Keep(std::move(plan), chosen);
+}
+
+ConvolutionGraph::ConvolutionGraph(const ConvolutionShape& shape, DnnHandle handle, const std::string&,
+                                   const std::string& text)
+    : shape_(shape) {
+  DnnObject plan(dnn::kExecutionPlan);
+  plan.Set(dnn::kPlanHandle, dnn::kHandleValue, 1, &handle);
+  plan.Set(dnn::kPlanText, dnn::kCharValue, static_cast<int64_t>(text.size()), text.data());
+  plan.Finalize();
+  Keep(std::move(plan), plans_.emplace_back(Way{DnnObject(dnn::kEngineConfig), {}, 0}));
+}
+
+std::string ConvolutionGraph::Text(int way) const {
+  constexpr int64_t kLongest = int64_t{64} << 20;
+  const Way& ready = plans_[static_cast<size_t>(way)];
+  const CudnnApi& api = Cudnn().api;
+  int64_t size = 0;
+  if (ready.plan.empty() ||
+      api.GetAttribute(ready.plan[0].get(), dnn::kPlanText, dnn::kCharValue, 0, &size, nullptr) != kSuccess ||
+      size <= 0 || size > kLongest)
+    return {};
+  std::string text(static_cast<size_t>(size), '\0');
+  if (api.GetAttribute(ready.plan[0].get(), dnn::kPlanText, dnn::kCharValue, size, &size, text.data()) != kSuccess)
+    return {};
+  return text;
+}
+
+void ConvolutionGraph::Keep(DnnObject plan, Way& chosen) {
   int64_t bytes = 0, found = 0;
   Check(Cudnn().api.GetAttribute(plan.get(), dnn::kPlanWorkspace, dnn::kInt64Value, 1, &found, &bytes),
         "cudnnBackendGetAttribute");

@@ -38,13 +38,16 @@ class ConvolutionGraph {
  public:
   // Throws kUnsupported or kInternal where cuDNN has no engine for the shape.
   ConvolutionGraph(const ConvolutionShape& shape, DnnHandle handle, const std::string& what);
+  // With one way, which another process made ready: see Text. Throws where cuDNN does not take it.
+  ConvolutionGraph(const ConvolutionShape& shape, DnnHandle handle, const std::string& what, const std::string& text);
   // The activations that a graph can hold.
   static bool CanApply(const Activation& activation);
 
   int ways() const { return static_cast<int>(plans_.size()); }
   // Makes the engine ready, which may compile it; throws where that cannot be.
   void Prepare(DnnHandle handle, int way);
-  // After Prepare.
+  // After Prepare: the engine as text, whatever was compiled for it included; empty where cuDNN has none.
+  std::string Text(int way) const;
   void Run(const Device& device, DnnHandle handle, int way, const ConvolutionOperands& operands) const;
 
  private:
@@ -58,6 +61,7 @@ class ConvolutionGraph {
   void AddPointwise(int mode, const DnnObject& x, const DnnObject* b, const DnnObject& y);
   void FindWays(int mode);
   bool IsWelcome(DnnDescriptor config) const;
+  static void Keep(DnnObject plan, Way& way);
 
   const ConvolutionShape shape_;
   std::vector<DnnObject> tensors_, operations_, parts_;

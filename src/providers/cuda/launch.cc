@@ -94,6 +94,19 @@ std::map<std::string, std::string> LoadedCode(const Device& device) {
   return kernels.code;
 }
 
+std::string KnownCode(const Device& device, const std::string& name) {
+  LoadedKernels& kernels = KernelsOf(device);
+  std::lock_guard lock(kernels.mutex);
+  auto known = kernels.code.find(name);
+  return known == kernels.code.end() ? std::string() : known->second;
+}
+
+void KeepCode(const Device& device, const std::string& name, std::string code) {
+  LoadedKernels& kernels = KernelsOf(device);
+  std::lock_guard lock(kernels.mutex);
+  kernels.code[name] = std::move(code);
+}
+
 void GiveCode(const Device& device, const std::map<std::string, std::string>& code) {
   LoadedKernels& kernels = KernelsOf(device);
   std::lock_guard lock(kernels.mutex);

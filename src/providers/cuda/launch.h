@@ -25,6 +25,9 @@ Function FindKernel(const Device& device, const std::string& key, FunctionRef<Ke
 
 // Machine code of the kernels that this process has used, by their whole sources, and its way into another process.
 std::map<std::string, std::string> LoadedCode(const Device& device);
+// The same for what libraries compiled, by a name that says all it depends on; empty: nothing is known.
+std::string KnownCode(const Device& device, const std::string& name);
+void KeepCode(const Device& device, const std::string& name, std::string code);
 void GiveCode(const Device& device, const std::map<std::string, std::string>& code);
 
 struct Grid {

@@ -176,8 +176,8 @@ void RunDynamic(const Device& device, OpContext& context) {
          zero.address(), x.size());
 }
 
-// Bytes times bytes by the tensor cores' integer instruction: A [rows, depth], B [columns, depth]. A warp makes 32 × 64
-// sums. What zero points take away is added up on the way.
+// Bytes times bytes by the tensor cores' integer instruction: A [rows, depth], B [columns, depth]. A warp makes 32 × 8
+// · TILES sums. What zero points take away is added up on the way.
 constexpr char kByteProductSource[] = R"(
 __device__ inline void MultiplyAdd(int (&d)[4], const uint32 (&a)[4], uint32 b0, uint32 b1) {
   asm volatile("mma.sync.aligned.m16n8k32.row.col.s32." A_KIND "." B_KIND ".s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -197,10 +197,11 @@ extern "C" __global__ void MultiplyBytes(const uint8* a, const uint8* b, const A
                                          const int* b_sums, int* d, int64 rows, int64 columns, int64 depth,
                                          int b_zero_step) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, member = lane % 4;
-  const int64 first_row = (int64(blockIdx.y) * (blockDim.x / 32) + warp) * 32, first_column = int64(blockIdx.x) * 64;
+  const int64 first_row = (int64(blockIdx.y) * (blockDim.x / 32) + warp) * 32, first_column = int64(blockIdx.x) * (8 * TILES);
   if (first_row >= rows) return;
-  int sums[2][8][4] = {};
+  int sums[2][TILES][4] = {};
   int row_sums[4] = {};
+#pragma unroll 4
   for (int64 k = 0; k < depth; k += 32) {
     uint32 left[2][4];
     for (int m = 0; m < 2; ++m)
@@ -209,7 +210,7 @@ extern "C" __global__ void MultiplyBytes(const uint8* a, const uint8* b, const A
         left[m][part] = FourOf(a + row * depth, at, depth, row < rows);
         row_sums[m * 2 + part % 2] += A_SUM(left[m][part]);
       }
-    for (int n = 0; n < 8; ++n) {
+    for (int n = 0; n < TILES; ++n) {
       const int64 column = first_column + n * 8 + group;
       const uint32 b0 = FourOf(b + column * depth, k + member * 4, depth, column < columns);
       const uint32 b1 = FourOf(b + column * depth, k + 16 + member * 4, depth, column < columns);
@@ -220,7 +221,7 @@ extern "C" __global__ void MultiplyBytes(const uint8* a, const uint8* b, const A
     for (int step = 1; step < 4; step *= 2) row_sums[i] += __shfl_xor_sync(FULL_WARP, row_sums[i], step);
   const int zero_a = a_zero ? int(*a_zero) : 0;
   for (int m = 0; m < 2; ++m)
-    for (int n = 0; n < 8; ++n)
+    for (int n = 0; n < TILES; ++n)
       for (int part = 0; part < 4; ++part) {
         const int64 row = first_row + m * 16 + part / 2 * 8 + group, column = first_column + n * 8 + member * 2 + part % 2;
         if (row >= rows || column >= columns) continue;
@@ -241,11 +242,12 @@ extern "C" __global__ void ColumnSums(const B_TYPE* b, int* sums, int64 columns,
 }
 )";
 
-KernelSource ByteProductSource(DType a, DType b, bool aligned) {
+// `tiles`: of 8 columns, for each warp.
+KernelSource ByteProductSource(DType a, DType b, bool aligned, int tiles) {
   const bool a_signed = a == DType::kInt8, b_signed = b == DType::kInt8;
   return {"MultiplyBytes", Cat("#define A_TYPE ", TypeName(a), "\n#define B_TYPE ", TypeName(b), "\n#define A_KIND \"",
                                a_signed ? "s8" : "u8", "\"\n#define B_KIND \"", b_signed ? "s8" : "u8",
-                               "\"\n#define IS_ALIGNED ", aligned, "\n#define A_SUM(four) ",
+                               "\"\n#define IS_ALIGNED ", aligned, "\n#define TILES ", tiles, "\n#define A_SUM(four) ",
                                a_signed ? "__dp4a(int(four), 0x01010101, 0)" : "int(__dp4a(four, 0x01010101u, 0u))",
                                kByteProductSource)};
 }
@@ -282,12 +284,15 @@ void RunBytes(const Device& device, OpContext& context, const ByteMatrix& b, DTy
   if (y.size() == 0) return;
   const int64_t rows = y.size() / columns;
   const bool aligned = depth % 4 == 0 && a.IsAligned(4) && b.turned.IsAligned(4);
-  const Function function = FindKernel(device, Cat("bytes ", a.dtype(), b_type, aligned),
-                                       [&] { return ByteProductSource(a.dtype(), b_type, aligned); });
-  constexpr unsigned kThreads = 128;
-  const Grid grid{.blocks = static_cast<unsigned>((columns + 63) / 64),
-                  .threads = kThreads,
-                  .blocks_y = static_cast<unsigned>((rows + kThreads - 1) / kThreads)};
+  // Small products are cut finely, so that every multiprocessor has some of it.
+  const bool is_small = rows * columns < int64_t{device.facts().multiprocessors} * 4 * 32 * 64;
+  const int tiles = is_small ? 2 : 8;
+  const unsigned threads = is_small ? 32 : 128;
+  const Function function = FindKernel(device, Cat("bytes ", a.dtype(), b_type, aligned, tiles),
+                                       [&] { return ByteProductSource(a.dtype(), b_type, aligned, tiles); });
+  const Grid grid{.blocks = static_cast<unsigned>((columns + 8 * tiles - 1) / (8 * tiles)),
+                  .threads = threads,
+                  .blocks_y = static_cast<unsigned>((rows + threads - 1) / threads)};
   const std::byte *zero = a_zero ? a_zero->address() : nullptr, *zeros = b_zeros ? b_zeros->address() : nullptr;
   Launch(device, function, grid, a.address(), b.turned.address(), zero, zeros, b.sums.address(), y.address(), rows,
          columns, depth, b_zeros && b_zeros->size() > 1 ? 1 : 0);
@@ -301,7 +306,7 @@ std::optional<ChosenKernel> ChooseBytes(const OperatorRequest& request) {
   if (!request.Is("MatMulInteger") || !b || !a || a->rank() < 1 || b->rank() != 2 || b->size() == 0)
     return std::nullopt;
   if (!is_byte(type) || !is_byte(b->dtype()) || a->back() != b->dim(0) || b->dim(0) > (1 << 16)) return std::nullopt;
-  constexpr int64_t kMostRows = int64_t{65535} * 128;  // of the grid's second axis
+  constexpr int64_t kMostRows = int64_t{65535} * 32;  // of the grid's second axis
   if (a->ElementCount() / std::max<int64_t>(1, a->back()) > kMostRows) return std::nullopt;
   const std::optional<Shape> a_zero = request.ShapeOf(2), b_zero = request.ShapeOf(3);
   if (request.Has(2) && (!a_zero || a_zero->ElementCount() != 1)) return std::nullopt;
@@ -327,8 +332,8 @@ std::vector<KernelSource> QuantizedSources() {
           DequantizeSource(DType::kUInt8, DType::kFloat, DType::kFloat),
           DequantizeSource(DType::kInt32, DType::kBFloat16, DType::kBFloat16),
           {"FindRange", kRangeSource},
-          ByteProductSource(DType::kUInt8, DType::kInt8, true),
-          ByteProductSource(DType::kInt8, DType::kUInt8, false),
+          ByteProductSource(DType::kUInt8, DType::kInt8, true, 8),
+          ByteProductSource(DType::kInt8, DType::kUInt8, false, 2),
           ColumnSumsSource(DType::kInt8)};
 }
 

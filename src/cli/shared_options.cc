@@ -54,6 +54,7 @@ SessionOptions SessionOptionsFrom(const Arguments& arguments) {
   options.exact = arguments.Has("exact");
   options.tune = arguments.Get("tune");
   options.precision = PrecisionNamed(arguments.Get("precision", "float32"));
+  options.device_memory = BytesFrom(arguments, "device-memory", 0);
   return options;
 }
 

@@ -245,8 +245,8 @@ class SparseTensor:
     as_blocksparse_view = as_csrc_view
 
     def to_cuda(self, ort_device: OrtDevice) -> "SparseTensor":
-        """Refused: the CPU runs everything."""
-        raise NotImplemented("Ferry runs on the CPU here")
+        """Refused: sparse tensors stay on the CPU."""
+        raise NotImplemented("sparse tensors stay on the CPU")
 
     def format(self) -> str:
         return "ORT_SPARSE_COO"

@@ -10,7 +10,9 @@ class CopyKernel final : public Kernel {
   void Run(OpContext& context) const override {
     const Value& from = context.InputValue(0);
     if (!from.is_tensor() || from.tensor().dtype() == DType::kString) return context.SetOutput(0, from);
-    CopyBytes(from.tensor(), context.Output(0, from.tensor().dtype(), from.tensor().shape()));
+    Tensor& to = context.Output(0, from.tensor().dtype(), from.tensor().shape());
+    // It may have been made where it is wanted.
+    if (to.address() != from.tensor().address() || &to.space() != &from.tensor().space()) CopyBytes(from.tensor(), to);
   }
 };
 

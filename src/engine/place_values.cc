@@ -181,6 +181,10 @@ class ValuePlacer {
         if (int* known = slot < 0 ? nullptr : &first[static_cast<size_t>(Root(slot))])
           *known = std::min(*known, step_number_[i]);
     for (size_t arena = 0; arena < plan_.arenas.size(); ++arena) FillArena(arena, first);
+    std::vector<int> sharing(plan_.slots.size(), 0);
+    for (size_t i = 0; i < plan_.slots.size(); ++i) ++sharing[static_cast<size_t>(Root(static_cast<int>(i)))];
+    for (size_t i = 0; i < plan_.slots.size(); ++i)
+      plan_.slots[i].is_alone = sharing[i] == 1 && plan_.slots[i].place == Slot::Place::kArena;
   }
 
   void FillArena(size_t arena, const std::vector<int>& first) {

@@ -46,7 +46,8 @@ struct Slot {
   int64_t row_stride = 0;      // kArena: elements between rows that are parts of longer ones; 0: they are not
   Tensor constant;             // kConstant
   MemorySpace* space = &HostMemory();
-  size_t arena = 0;  // kArena: which of the plan's arenas
+  size_t arena = 0;       // kArena: which of the plan's arenas
+  bool is_alone = false;  // kArena: no other value is another name for its memory
 };
 
 struct BodyPlan {

@@ -99,11 +99,19 @@ Program::Program(std::shared_ptr<const Plan> plan, std::vector<StepKernels> kern
       runner.bodies.push_back(std::make_unique<Program>(step.bodies[j].plan, std::move(kernels[i].bodies[j])));
     if (step.chain) runner.chain = std::make_unique<Program>(step.chain, std::move(kernels[i].chain));
   }
+  result_of_source_.assign(plan_->slots.size(), -1);
+  for (size_t i = 0; i < plan_->results.size(); ++i) {
+    const auto copy = std::find_if(plan_->steps.begin(), plan_->steps.end(), [&](const StepPlan& step) {
+      return step.is_copy && step.outputs[0] == plan_->results[i];
+    });
+    copied_results_.push_back(copy != plan_->steps.end());
+    const int source = copy == plan_->steps.end() ? -1 : copy->inputs[0];
+    const bool alone = source >= 0 && plan_->slots[static_cast<size_t>(source)].is_alone &&
+                       result_of_source_[static_cast<size_t>(source)] < 0;
+    sources_.push_back(alone ? source : -1);
+    if (alone) result_of_source_[static_cast<size_t>(source)] = static_cast<int>(i);
+  }
   FindSegments();
-  for (int result : plan_->results)
-    copied_results_.push_back(std::any_of(plan_->steps.begin(), plan_->steps.end(), [&](const StepPlan& step) {
-      return step.is_copy && step.outputs[0] == result;
-    }));
 }
 
 // Everything it makes has a place in an arena, and what it reads on the host is known beforehand.
@@ -126,11 +134,13 @@ void Program::FindSegments() {
     for (; segment.last < steps.size() && steps[segment.last].provider == segment.provider; ++segment.last) {
       const StepPlan& step = steps[segment.last];
       if (!IsRecordable(step)) break;
-      for (int slot : step.inputs) {
-        if (slot < 0) continue;
-        const Slot::Place place = plan_->slots[static_cast<size_t>(slot)].place;
-        if (place != Slot::Place::kArena && place != Slot::Place::kConstant) segment.outer.push_back(slot);
-      }
+      for (const std::vector<int>* slots : {&step.inputs, &step.outputs})
+        for (int slot : *slots) {
+          if (slot < 0) continue;
+          const Slot::Place place = plan_->slots[static_cast<size_t>(slot)].place;
+          const bool moves = place != Slot::Place::kArena && place != Slot::Place::kConstant;
+          if (moves || result_of_source_[static_cast<size_t>(slot)] >= 0) segment.outer.push_back(slot);
+        }
     }
     i = std::max(i + 1, segment.last);
     if (segment.last - segment.first >= 2) segments_.push_back(std::move(segment));
@@ -167,6 +177,7 @@ std::unique_ptr<Frame> Program::MakeFrame() const {
   auto frame = std::make_unique<Frame>();
   frame->values.resize(plan_->slots.size());
   frame->given.resize(plan_->results.size());
+  frame->homes.resize(plan_->results.size());
   frame->recorded.resize(segments_.size());
   for (const ArenaPlan& arena : plan_->arenas) {
     std::shared_ptr<Buffer> memory = Buffer::Allocate(arena.bytes, *arena.space);
@@ -238,8 +249,25 @@ std::vector<Tensor> Program::BindResults(Frame& frame, std::span<const Value> in
     bool usable = place && placed[i].defined() && (placed[i].on_host() || copied_results_[i]) &&
                   (!Overlaps(placed[i], inputs) || IsSharedCache(placed[i], inputs, cache_inputs_[i]));
     frame.values[static_cast<size_t>(plan_->results[i])] = usable ? placed[i] : MakeResult(slot, frame.given[i]);
+    BindSource(i, usable ? placed[i] : Tensor(), frame);
   }
   return placed;
+}
+
+void Program::BindSource(size_t result, const Tensor& placed, Frame& frame) const {
+  if (sources_[result] < 0) return;
+  const Slot& slot = plan_->slots[static_cast<size_t>(sources_[result])];
+  const bool fits = placed.defined() && &placed.space() == slot.space && placed.dtype() == slot.dtype &&
+                    placed.shape() == *slot.shape;
+  frame.homes[result] = fits ? placed : Tensor();
+  frame.values[static_cast<size_t>(sources_[result])] = PlaceOf(sources_[result], frame);
+}
+
+Tensor Program::PlaceOf(int slot, const Frame& frame) const {
+  const int result = result_of_source_[static_cast<size_t>(slot)];
+  if (result >= 0 && frame.homes[static_cast<size_t>(result)].defined())
+    return frame.homes[static_cast<size_t>(result)];
+  return PlannedTensor(plan_->slots[static_cast<size_t>(slot)], frame);
 }
 
 void Program::Show(const StepPlan& step, const Frame& frame, const RunExtras& extras) const {
@@ -334,10 +362,12 @@ void Program::KeepInPlace(const StepPlan& step, Frame& frame) const {
       if (may_outlive) value = value.Persistent();
       continue;
     }
-    const std::byte* planned = frame.arenas[slot.arena].memory->data() + slot.offset;
+    const bool moves = result_of_source_[static_cast<size_t>(index)] >= 0;
+    const std::byte* planned =
+        moves ? PlaceOf(index, frame).address() : frame.arenas[slot.arena].memory->data() + slot.offset;
     if (value.is_tensor() && value.tensor().address() == planned) continue;
     if (value.is_tensor() && value.tensor().dtype() == slot.dtype && value.tensor().shape() == *slot.shape) {
-      Tensor tensor = PlannedTensor(slot, frame);
+      Tensor tensor = PlaceOf(index, frame);
       CopyBytes(value.tensor(), tensor);
       value = std::move(tensor);
     } else {
@@ -387,8 +417,14 @@ std::vector<Value> Program::Run(std::span<const Value> inputs, const RunServices
     i = last;
   }
   std::vector<Value> results = CollectResults(*frame, std::move(placed), extras.place);
-  for (const Value& result : results)
-    if (result.is_tensor() && !result.tensor().on_host()) result.tensor().space().CopyToHost(nullptr, nullptr, 0);
+  MemorySpace* awaited = nullptr;
+  for (const Value& result : results) {
+    if (!result.is_tensor() || result.tensor().on_host() || &result.tensor().space() == awaited) continue;
+    awaited = &result.tensor().space();
+    awaited->CopyToHost(nullptr, nullptr, 0);
+  }
+  for (size_t i = 0; i < frame->homes.size(); ++i)
+    if (frame->homes[i].defined()) BindSource(i, Tensor(), *frame);
   for (int slot : plan_->per_run_slots) frame->values[static_cast<size_t>(slot)] = Value();
   if (frame->reusable) GiveBack(std::move(frame));
   return results;

@@ -50,6 +50,7 @@ struct Frame {
   };
   std::vector<Recorded> recorded;              // one per segment of the program
   std::vector<std::shared_ptr<Buffer>> given;  // large results of the run before, each the caller's until it lets go
+  std::vector<Tensor> homes;                   // per result: where the caller has what a copy would bring there
   bool reusable = true;                        // false once a value had to leave the place planned for it
 };
 
@@ -97,6 +98,9 @@ class Program {
   void RunChain(size_t index, Frame& frame, const RunServices& services, Profile* profile) const;
   void Show(const StepPlan& step, const Frame& frame, const RunExtras& extras) const;
   void KeepInPlace(const StepPlan& step, Frame& frame) const;
+  // Lets the step whose value would be copied to a place of the caller's write there, where both are one memory.
+  void BindSource(size_t result, const Tensor& placed, Frame& frame) const;
+  Tensor PlaceOf(int slot, const Frame& frame) const;  // of a value in an arena, or where the caller wants it
   std::vector<Value> CollectResults(Frame& frame, std::vector<Tensor> placed, const PlaceResult* place) const;
 
   std::shared_ptr<const Graph> graph_;
@@ -104,7 +108,9 @@ class Program {
   std::vector<Runner> runners_;          // one per step
   const std::vector<int> cache_inputs_;  // per result: see SharedCacheInputs
   std::vector<Segment> segments_;
-  std::vector<bool> copied_results_;  // those that come from another memory: they may go to any
+  std::vector<bool> copied_results_;   // those that come from another memory: they may go to any
+  std::vector<int> sources_;           // per result: the slot that is copied there and has its memory alone; -1: none
+  std::vector<int> result_of_source_;  // per slot: which result; -1: none
 
   mutable std::atomic<Frame*> spare_frame_{nullptr};  // of runs one after the other, which need no lock this way
   mutable std::mutex frames_mutex_;

@@ -233,9 +233,10 @@ enum AttributeName {  // cudnnBackendAttributeName_t
   kPackWorkspace = 1003,
   kEngineNotes = 1303
 };
-inline constexpr int kModeAdd = 0, kModeRelu = 100, kModeSwish = 106;  // cudnnPointwiseMode_t
-inline constexpr int kHeuristicFallback = 2, kHeuristicA = 3;          // cudnnBackendHeurMode_t
-inline constexpr int kNoteTensorCore = 0, kNoteDownConverts = 1;       // cudnnBackendNumericalNote_t
+inline constexpr int kModeAdd = 0, kModeRelu = 100, kModeGelu = 104, kModeSwish = 106,
+                     kModeGeluTanh = 107;                         // cudnnPointwiseMode_t
+inline constexpr int kHeuristicFallback = 2, kHeuristicA = 3;     // cudnnBackendHeurMode_t
+inline constexpr int kNoteTensorCore = 0, kNoteDownConverts = 1;  // cudnnBackendNumericalNote_t
 }  // namespace dnn
 
 #define FERRY_CUDA_CUDNN(X)                                                                                      \

@@ -16,6 +16,13 @@ template <class T> __device__ inline T AtMost(T x, T high) { return x > high ? h
 template <class T> __device__ inline T Clamp(T x, T low, T high) { return x < low ? low : x > high ? high : x; }
 template <class T> __device__ inline T Softplus(T x) { return (x > T(0) ? x : T(0)) + log1p(exp(-fabs(x))); }
 template <class T> __device__ inline T Gelu(T x) { return x / T(2) * erfc(-x * T(0.70710678118654752440)); }
+// For results that keep fewer bits: erfc to 1.5e-7 (Abramowitz and Stegun 7.1.26).
+__device__ inline float GeluShort(float x) {
+  const float z = fabsf(x) * 0.70710678f, t = __fdividef(1.0f, 1.0f + 0.3275911f * z);
+  const float p = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+  const float e = p * __expf(-z * z) * 0.5f;
+  return x < 0.0f ? x * e : x - x * e;
+}
 template <class T> __device__ inline T GeluTanh(T x) {
   return x / T(2) * (T(1) + tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x)));
 }

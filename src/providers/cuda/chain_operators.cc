@@ -168,7 +168,8 @@ std::string Special(const Node& node, std::span<const ChainArgument> arguments, 
     return Cat(arguments[0].name, " ? ", arguments[1].name, " : ", arguments[2].name);
   if (op == "Gelu" && KindOf(arguments[0].type) == kFloats) {
     const std::string way = node.String("approximate", "none");
-    if (way == "none") return Cat("Gelu(", arguments[0].name, ")");
+    const bool rounds = type == DType::kFloat16 || type == DType::kBFloat16 || node.Int("rounds", 0) != 0;
+    if (way == "none") return Cat(rounds ? "GeluShort(" : "Gelu(", arguments[0].name, ")");
     if (way == "tanh") return Cat("GeluTanh(", arguments[0].name, ")");
   }
   if (op == "IsInf" && KindOf(arguments[0].type) == kFloats) {

@@ -23,6 +23,15 @@ int DnnType(DType type) {
   return type == DType::kFloat ? kDnnFloat : type == DType::kFloat16 ? kDnnHalf : kDnnBfloat16;
 }
 
+int ModeOf(ActivationKind kind) {
+  switch (kind) {
+    case ActivationKind::kSilu: return dnn::kModeSwish;
+    case ActivationKind::kGelu: return dnn::kModeGelu;
+    case ActivationKind::kGeluTanh: return dnn::kModeGeluTanh;
+    default: return dnn::kModeRelu;
+  }
+}
+
 }  // namespace
 
 DnnObject::DnnObject(dnn::DescriptorKind kind) {
@@ -54,7 +63,8 @@ ConvolutionGraph::ConvolutionGraph(const ConvolutionShape& shape, DnnHandle hand
 }
 
 bool ConvolutionGraph::CanApply(const Activation& activation) {
-  return IsLimit(activation.kind) || activation.kind == ActivationKind::kSilu;
+  return IsLimit(activation.kind) || activation.kind == ActivationKind::kSilu ||
+         activation.kind == ActivationKind::kGelu || activation.kind == ActivationKind::kGeluTanh;
 }
 
 // Channels last: cuDNN names the axes N, C, H, W and is told their strides.
@@ -144,7 +154,7 @@ void ConvolutionGraph::Describe(DnnHandle handle) {
   };
   if (shape_.has_sum) then(dnn::kModeAdd, &add(Image(kSum, features, y.output, x.output, batch, false)));
   if (shape_.has_bias) then(dnn::kModeAdd, &add(Image(kBias, features, 1, 1, 1, false)));
-  if (activates) then(shape_.after.kind == ActivationKind::kSilu ? dnn::kModeSwish : dnn::kModeRelu, nullptr);
+  if (activates) then(ModeOf(shape_.after.kind), nullptr);
 
   DnnObject& graph = graph_.emplace_back(dnn::kOperationGraph);
   graph.Set(dnn::kGraphHandle, dnn::kHandleValue, 1, &handle);

@@ -11,6 +11,7 @@ bool IsDepthwise(const ConvolutionShape& shape);
 bool DepthwiseApplies(const Activation& activation);
 // activation(conv(x, w) + bias + sum); `w` is [kernel H · kernel W, C]. Padding may differ at the ends.
 void ConvolveDepthwise(const Device& device, const ConvolutionShape& shape, const ConvolutionOperands& operands);
-KernelSource DepthwiseSource(const ConvolutionShape& shape, int width);
+// `width`: channels that a thread takes, `tile`: neighbours of a row that it makes.
+KernelSource DepthwiseSource(const ConvolutionShape& shape, int width, int tile);
 
 }  // namespace ferry::cuda

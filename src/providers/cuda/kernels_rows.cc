@@ -2,8 +2,15 @@
 
 #include "providers/cuda/chain.h"
 #include "providers/cuda/depthwise.h"
+#include "providers/cuda/few_rows.h"
 #include "providers/cuda/flash.h"
+#include "providers/cuda/grouped.h"
+#include "providers/cuda/join_rows.h"
 #include "providers/cuda/kernels.h"
+#include "providers/cuda/packs.h"
+#include "providers/cuda/patches.h"
+#include "providers/cuda/product.h"
+#include "providers/cuda/rotary.h"
 
 namespace ferry::cuda {
 
@@ -409,7 +416,7 @@ void SoftmaxWithMask(const Device& device, const MaskedSoftmax& how, const Tenso
 
 void NormalizeRows(const Device& device, int64_t count, float epsilon, bool centered, const Tensor& x,
                    const Tensor* scale, const Tensor* bias, Tensor& y) {
-  if (x.size() == 0) return;
+  if (x.size() == 0 || NormalizePacks(device, count, epsilon, centered, x, scale, bias, y)) return;
   const RowTeam team = TeamFor(count);
   const int64_t rows = x.size() / count;
   auto address = [](const Tensor* t) { return t ? t->address() : nullptr; };
@@ -421,7 +428,7 @@ void NormalizeRows(const Device& device, int64_t count, float epsilon, bool cent
 }
 
 void RunPool(const Device& device, const Pool& pool, const Tensor& x, Tensor& y) {
-  if (y.size() == 0) return;
+  if (y.size() == 0 || PoolPacks(device, pool, x, y)) return;
   struct Axis {
     int64_t input, output, kernel, stride, dilation, pad;
   };
@@ -463,11 +470,14 @@ std::vector<KernelSource> AllKernelSources() {
     ConvolutionShape shape;
     shape.axes[0] = shape.axes[1] = {8, 8, 3, 1, 1, 1, 1};
     shape.has_bias = shape.has_sum = flag;
-    all.push_back(DepthwiseSource(shape, flag ? 4 : 1));
+    all.push_back(DepthwiseSource(shape, flag ? 4 : 1, flag ? 4 : 1));
   }
   for (auto more : {LayoutSources, IndexSources, FillSources, RecurrentSources, ChannelSources, QuantizedSources})
     for (KernelSource& source : more()) all.push_back(std::move(source));
   for (KernelSource& source : FlashSources()) all.push_back(std::move(source));
+  for (KernelSource& source : LayoutSources()) all.push_back(std::move(source));
+  for (auto more : {FlashSources, PackSources, PatchSources, GroupedSources, JoinSources, ProductSources,
+                    FewRowsSources, RotarySources})
   return all;
 }
 

@@ -62,7 +62,7 @@ ChosenKernel OnDevice(const OperatorRequest& request, std::string name, RunOnDev
   return chosen;
 }
 
-int AddActivation(Chain& chain, int value, const Activation& activation) {
+int AddActivation(Chain& chain, int value, const Activation& activation, bool rounds) {
   Node node;
   const DType type = chain.type(value);
   std::vector<int> arguments{value};
@@ -72,7 +72,10 @@ int AddActivation(Chain& chain, int value, const Activation& activation) {
     case ActivationKind::kSigmoid: node.op_type = "Sigmoid"; break;
     case ActivationKind::kHardSwish: node.op_type = "HardSwish"; break;
     case ActivationKind::kTanh: node.op_type = "Tanh"; break;
-    case ActivationKind::kGelu: node.op_type = "Gelu"; break;
+    case ActivationKind::kGelu:
+      node.op_type = "Gelu";
+      if (rounds && type == DType::kFloat) node.Set("rounds", int64_t{1});
+      break;
     case ActivationKind::kGeluTanh:
       node.op_type = "Gelu";
       node.Set("approximate", std::string("tanh"));

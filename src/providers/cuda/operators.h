@@ -38,8 +38,8 @@ ChosenKernel OnDevice(const OperatorRequest& request, std::string name, RunOnDev
                       uint32_t reads_anywhere = 0);
 inline constexpr uint32_t InputBit(size_t i) { return i < 32 ? uint32_t{1} << i : 0; }
 
-// Adds what the activation does to `value`.
-int AddActivation(Chain& chain, int value, const Activation& activation);
+// Adds what the activation does to `value`. `rounds`: fewer bits of a float32 count, as where operands were TF32.
+int AddActivation(Chain& chain, int value, const Activation& activation, bool rounds = false);
 
 std::optional<ChosenKernel> ChooseElementwise(const OperatorRequest& request);
 std::optional<ChosenKernel> ChooseProduct(const OperatorRequest& request);

@@ -5,6 +5,7 @@
 #include "providers/cuda/kernels.h"
 #include "providers/cuda/operators.h"
 #include "providers/cuda/product.h"
+#include "providers/cuda/rotary.h"
 
 namespace ferry::cuda {
 namespace {
@@ -125,9 +126,27 @@ std::optional<ChosenKernel> ChooseStrided(const OperatorRequest& request) {
   });
 }
 
+std::optional<ChosenKernel> ChooseRotary(const OperatorRequest& request) {
+  const DType type = request.TypeOf(0);
+  const std::optional<Shape> x = request.ShapeOf(0), cosines = request.ShapeOf(1), sines = request.ShapeOf(2);
+  if ((type != DType::kFloat && type != DType::kFloat16 && type != DType::kBFloat16) || request.TypeOf(1) != type ||
+      request.TypeOf(2) != type || !x || !cosines || !sines || !CanRotate(*x, *cosines, *sines))
+    return std::nullopt;
+  auto outer = [](const Shape& shape) { return Shape(shape.dims().first(shape.rank() - 1)); };
+  Shape shape = BroadcastShapes(outer(*x), BroadcastShapes(outer(*cosines), outer(*sines)));
+  if (shape.rank() > 4) return std::nullopt;
+  shape.push_back(x->back());
+  const bool interleaved = request.node().Int("interleaved", 0) != 0;
+  return OnDevice(request, "rotary", [=](const Device& device, OpContext& context) {
+    const Tensor& from = context.Input(0);
+    Rotate(device, interleaved, from, context.Input(1), context.Input(2), context.Output(0, from.dtype(), shape));
+  });
+}
+
 }  // namespace
 
 std::optional<ChosenKernel> ChooseAttention(const OperatorRequest& request) {
+  if (request.IsInternal("FusedRotary")) return ChooseRotary(request);
   if (request.IsInternal("StridedAttention")) return ChooseStrided(request);
   if (!request.IsInternal("FusedAttention")) return std::nullopt;
   const DType type = request.TypeOf(0), mask_type = request.Has(3) ? request.TypeOf(3) : DType::kUndefined;

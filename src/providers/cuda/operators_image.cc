@@ -5,8 +5,10 @@
 #include "providers/cuda/convolution.h"
 #include "providers/cuda/convolution_graph.h"
 #include "providers/cuda/depthwise.h"
+#include "providers/cuda/grouped.h"
 #include "providers/cuda/kernels.h"
 #include "providers/cuda/operators.h"
+#include "providers/cuda/patches.h"
 #include "providers/cuda/product.h"
 
 namespace ferry::cuda {
@@ -59,10 +61,24 @@ ConvolutionShape ShapeOf(const NhwcConvPlan& plan, DType type, bool tf32) {
 
 bool IsPointwise(const NhwcConvPlan& plan) { return plan.conv.is_pointwise() && plan.conv.groups == 1; }
 
+enum class ConvolutionWay : uint8_t { kLibrary, kPointwise, kDepthwise, kGrouped, kPatches };
+
+const char* NameOf(ConvolutionWay way) {
+  switch (way) {
+    case ConvolutionWay::kLibrary: return "cudnn";
+    case ConvolutionWay::kPointwise: return "cublasLt";
+    case ConvolutionWay::kDepthwise: return "depthwise";
+    case ConvolutionWay::kGrouped: return "grouped";
+    case ConvolutionWay::kPatches: return "patches and product";
+  }
+  return "";
+}
+
 struct ImageConvolution {
   Tensor filter;  // on the device, turned
   Shape weights;
-  bool tf32, depthwise;
+  bool tf32;
+  ConvolutionWay way;
   Chain before, after;
 
   void Run(const Device& device, OpContext& context) const {
@@ -74,9 +90,15 @@ struct ImageConvolution {
     if (residual)
       Require(residual->shape() == plan.output, "residual of shape ", residual->shape(), " does not fit ", plan.output);
     ConvolutionShape shape = ShapeOf(plan, x.dtype(), tf32);
-    Require(depthwise || CanConvolve(shape), "cuDNN has no convolution of ", x.shape(), " by ", weights,
+    const bool by_library = way == ConvolutionWay::kLibrary;
+    Require(!by_library || CanConvolve(shape), "cuDNN has no convolution of ", x.shape(), " by ", weights,
             " with this padding");
-    if (plan.channels_first) x = Turned(device, x);
+    if (way == ConvolutionWay::kPatches) {
+      x = GatherPatches(device, shape, plan.channels_first, x);
+      shape = OverPatches(shape);
+    } else if (plan.channels_first) {
+      x = Turned(device, x);
+    }
     if (context.Has(4)) x = Scaled(device, context, x);
     Tensor& y = context.Output(0, x.dtype(), plan.output);
     if (y.size() == 0) return;
@@ -85,13 +107,14 @@ struct ImageConvolution {
     const bool rounds = tf32 || x.dtype() != DType::kFloat;  // only then cuDNN applies more than ReLU
     const bool in_one = rounds && activation.kind != ActivationKind::kNone &&
                         activation.kind != ActivationKind::kRelu && ConvolutionGraph::CanApply(activation);
-    if (depthwise || (IsPointwise(plan) && !in_one)) {
+    const bool as_product = way == ConvolutionWay::kPointwise || way == ConvolutionWay::kPatches;
+    if (!by_library && !(as_product && in_one && CanConvolve(shape))) {
       shape.has_bias = bias != nullptr;
       shape.has_sum = residual != nullptr;
-      if (depthwise)
-        RunDepthwise(device, shape, operands, activation);
-      else
+      if (as_product)
         RunPointwise(device, shape, operands, activation);
+      else
+        RunAlone(device, shape, operands, activation);
       if (activation.kind != ActivationKind::kNone) RunAffine(device, after, {&y}, y);
       return;
     }
@@ -112,11 +135,20 @@ struct ImageConvolution {
   }
 
   // Both take the activation from the caller where they apply it themselves.
-  static void RunDepthwise(const Device& device, const ConvolutionShape& shape, const ConvolutionOperands& operands,
-                           Activation& activation) {
+  void RunAlone(const Device& device, const ConvolutionShape& shape, const ConvolutionOperands& operands,
+                Activation& activation) const {
     ConvolutionShape whole = shape;
-    if (DepthwiseApplies(activation)) whole.after = std::exchange(activation, {});
-    ConvolveDepthwise(device, whole, operands);
+    const bool depthwise = way == ConvolutionWay::kDepthwise;
+    if (depthwise ? DepthwiseApplies(activation) : IsLimit(activation.kind))
+      whole.after = std::exchange(activation, {});
+    (depthwise ? ConvolveDepthwise : ConvolveGrouped)(device, whole, operands);
+  }
+
+  // The product that is left when every window is a row.
+  static ConvolutionShape OverPatches(ConvolutionShape shape) {
+    shape.channels = PatchPitch(shape);
+    for (WindowAxis& axis : shape.axes) axis = {axis.output, axis.output, 1, 1, 1, 0, 0};
+    return shape;
   }
 
   // A pixel's channels are a row: the product of all rows with the filter.
@@ -153,6 +185,18 @@ struct ImageConvolution {
   }
 };
 
+Tensor FilterOf(const OperatorRequest& request, const ConvolutionShape& shape, ConvolutionWay way, bool channels_first,
+                const Tensor& w) {
+  const Device& device = *request.settings.device;
+  WeightCache& weights = request.request.weights;
+  if (way == ConvolutionWay::kPatches)
+    return *weights.Get<Tensor>(w, channels_first ? "patch filter in cuda, channels first" : "patch filter in cuda",
+                                [&] { return PatchFilter(device, shape, channels_first, w); });
+  const bool depthwise = way == ConvolutionWay::kDepthwise;
+  return *weights.Get<Tensor>(w, depthwise ? "depthwise filter in cuda" : "filter in cuda",
+                              [&] { return TurnedFilter(device, w, depthwise); });
+}
+
 std::optional<ChosenKernel> ChooseConvolution(const OperatorRequest& request) {
   const std::optional<Shape> x = request.ShapeOf(0);
   const Tensor* w = request.Constant(1);
@@ -162,21 +206,27 @@ std::optional<ChosenKernel> ChooseConvolution(const OperatorRequest& request) {
   const NhwcConvPlan plan = PlanNhwcConv(request.node(), *x, w->shape());
   const bool is_flat = plan.axes[0].input == 1 && plan.axes[0].kernel == 1 && plan.axes[0].output == 1;
   ConvolutionShape shape = ShapeOf(plan, type, request.settings.tf32);
-  const bool depthwise = IsDepthwise(shape) && x->ElementCount() > 0;
-  if (!is_flat || (!depthwise && !CanConvolve(shape))) return std::nullopt;
-  ImageConvolution convolution{{}, w->shape(), request.settings.tf32, depthwise};
+  if (!is_flat) return std::nullopt;
+  const int compute_major = request.settings.device ? request.settings.device->facts().compute_major : 9;
+  const bool some = x->ElementCount() > 0, plain = !request.Has(4);
+  ConvolutionWay way = ConvolutionWay::kLibrary;
+  if (some && IsDepthwise(shape))
+    way = ConvolutionWay::kDepthwise;
+  else if (some && !request.Has(3) && IsGrouped(shape, compute_major))
+    way = ConvolutionWay::kGrouped;
+  else if (some && plain && TakesPatches(shape))
+    way = ConvolutionWay::kPatches;
+  else if (IsPointwise(plan))
+    way = ConvolutionWay::kPointwise;
+  if ((way == ConvolutionWay::kLibrary || way == ConvolutionWay::kPointwise) && !CanConvolve(shape))
+    return std::nullopt;
+  ImageConvolution convolution{{}, w->shape(), request.settings.tf32, way};
   convolution.after = AffineOf(type, false, false, ActivationOf(request.node()));
   if (request.Has(4)) convolution.before = AffineOf(type, true, request.Has(5), ActivationBefore(request.node()));
-  if (request.settings.device)
-    convolution.filter =
-        *request.request.weights.Get<Tensor>(*w, depthwise ? "depthwise filter in cuda" : "filter in cuda",
-                                             [&] { return TurnedFilter(*request.settings.device, *w, depthwise); });
+  if (request.settings.device) convolution.filter = FilterOf(request, shape, way, plan.channels_first, *w);
   return OnDevice(
-      request,
-      depthwise           ? "depthwise"
-      : IsPointwise(plan) ? "cublasLt"
-                          : "cudnn",
-      [=](const Device& device, OpContext& context) { convolution.Run(device, context); }, InputBit(1), InputBit(1));
+      request, NameOf(way), [=](const Device& device, OpContext& context) { convolution.Run(device, context); },
+      InputBit(1), InputBit(1));
 }
 
 std::optional<ChosenKernel> ChoosePool(const OperatorRequest& request, bool is_max, bool channels_last) {

@@ -2,6 +2,7 @@
 
 #include "ops/support/indices.h"
 #include "ops/support/split.h"
+#include "providers/cuda/join_rows.h"
 #include "providers/cuda/kernels.h"
 #include "providers/cuda/operators.h"
 
@@ -48,13 +49,52 @@ void Concat(const Device& device, OpContext& context) {
     shape[axis] += part.dim(axis);
   }
   Tensor& y = context.Output(0, first.dtype(), shape);
-  const std::vector<int64_t> strides = shape.Strides();
-  int64_t begin = 0;
+  std::vector<const Tensor*> parts;
+  std::vector<int64_t> columns;
   for (size_t i = 0; i < context.input_count(); ++i) {
-    const Tensor& part = context.Input(i);
-    Copy(device, {part.shape().ToVector(), part.shape().Strides(), strides, 0, begin * strides[axis]}, part, y);
-    begin += part.dim(axis);
+    parts.push_back(&context.Input(i));
+    columns.push_back(parts.back()->shape().CountBetween(axis, shape.rank()));
   }
+  JoinRows(device, parts, columns, y);
+}
+
+const Graph* BodyOf(const Node& node) {
+  const Attribute* attribute = node.Find("body");
+  auto* graphs = attribute ? std::get_if<std::vector<std::shared_ptr<Graph>>>(&attribute->held) : nullptr;
+  return graphs && graphs->size() == 1 ? graphs->front().get() : nullptr;
+}
+
+// A chain that FuseJoinScaled made: Concat, Mul, perhaps Add, perhaps Relu.
+std::optional<ChosenKernel> ChooseJoinScaled(const OperatorRequest& request) {
+  const Graph* body = request.IsInternal("ElementwiseChain") ? BodyOf(request.node()) : nullptr;
+  if (!body || body->nodes.size() < 2 || body->nodes[0].op_type != "Concat") return std::nullopt;
+  const std::vector<std::string>& inputs = request.node().inputs;
+  auto place = [&](const std::string& name) {
+    return static_cast<size_t>(std::find(inputs.begin(), inputs.end(), name) - inputs.begin());
+  };
+  std::vector<size_t> parts;
+  std::vector<int64_t> columns;
+  for (const std::string& name : body->nodes[0].inputs) {
+    parts.push_back(place(name));
+    const std::optional<Shape> shape = request.ShapeOf(parts.back());
+    if (!shape || shape->rank() == 0) return std::nullopt;
+    columns.push_back(shape->back());
+  }
+  if (!CanJoinScaled(request.TypeOf(parts[0]), columns)) return std::nullopt;
+  const bool has_offset = body->nodes.size() > 2 && body->nodes[2].op_type == "Add";
+  const bool is_limited = body->nodes.back().op_type == "Relu";
+  const size_t factor = place(body->nodes[1].inputs[1]), offset = has_offset ? place(body->nodes[2].inputs[1]) : 0;
+  return OnDevice(request, "join", [=](const Device& device, OpContext& context) {
+    std::vector<const Tensor*> given;
+    int64_t width = 0;
+    for (size_t i : parts) given.push_back(&context.Input(i));
+    for (int64_t count : columns) width += count;
+    Shape shape = given[0]->shape();
+    shape.back() = width;
+    ColumnScaling scaling{&context.Input(factor), has_offset ? &context.Input(offset) : nullptr};
+    if (is_limited) scaling.low = 0;
+    JoinScaled(device, given, columns, scaling, context.Output(0, given[0]->dtype(), shape));
+  });
 }
 
 void Split(const Device& device, OpContext& context) {
@@ -140,10 +180,41 @@ void RunGather(const Device& device, OpContext& context) {
   Gather(device, x, axis, indices, context.Output(0, x.dtype(), shape));
 }
 
+// A chain that FuseJoinCasts made: Casts, then the Concat of what they make and of other inputs.
+std::optional<ChosenKernel> ChooseJoinMixed(const OperatorRequest& request) {
+  const Graph* body = request.IsInternal("ElementwiseChain") ? BodyOf(request.node()) : nullptr;
+  if (!body || body->nodes.size() < 2 || body->nodes.back().op_type != "Concat") return std::nullopt;
+  const std::optional<Shape> made = request.ResultShape();
+  if (!made) return std::nullopt;
+  const size_t axis = NormalizeAxis(body->nodes.back().Int("axis", 0), made->rank());
+  std::vector<size_t> parts;
+  std::vector<DType> types;
+  std::vector<int64_t> columns;
+  for (std::string name : body->nodes.back().inputs) {
+    for (const Node& node : body->nodes)
+      if (node.op_type == "Cast" && node.outputs[0] == name) name = node.inputs[0];
+    const std::vector<std::string>& inputs = request.node().inputs;
+    parts.push_back(static_cast<size_t>(std::find(inputs.begin(), inputs.end(), name) - inputs.begin()));
+    const std::optional<Shape> shape = request.ShapeOf(parts.back());
+    if (!shape || shape->rank() != made->rank()) return std::nullopt;
+    types.push_back(request.TypeOf(parts.back()));
+    columns.push_back(shape->CountBetween(axis, shape->rank()));
+  }
+  const DType type = request.ResultType();
+  if (!CanJoinMixed(types, type, columns)) return std::nullopt;
+  return OnDevice(request, "join", [=, shape = *made](const Device& device, OpContext& context) {
+    std::vector<const Tensor*> given;
+    for (size_t i : parts) given.push_back(&context.Input(i));
+    JoinMixed(device, given, columns, context.Output(0, type, shape));
+  });
+}
+
 }  // namespace
 
 std::optional<ChosenKernel> ChooseMove(const OperatorRequest& request) {
   if (!CanCopy(request.TypeOf(0))) return std::nullopt;
+  for (auto choose : {ChooseJoinScaled, ChooseJoinMixed})
+    if (std::optional<ChosenKernel> joined = choose(request)) return joined;
   if (request.Is("Transpose")) return OnDevice(request, "walk", Transpose);
   if (request.Is("Concat")) return OnDevice(request, "walk", Concat);
   if (request.Is("Split")) return OnDevice(request, "walk", Split, InputBit(1));

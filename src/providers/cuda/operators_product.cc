@@ -1,7 +1,11 @@
 #include "ops/support/fused.h"
+#include "providers/cuda/choices.h"
+#include "providers/cuda/convolution.h"
+#include "providers/cuda/few_rows.h"
 #include "providers/cuda/kernels.h"
 #include "providers/cuda/operators.h"
 #include "providers/cuda/product.h"
+#include "providers/cuda/widen_products.h"
 #include "tensor/alignment.h"
 
 namespace ferry::cuda {
@@ -44,6 +48,7 @@ struct ProductWay {
   Chain completion;
   // A constant right side on the device as [columns, depth], which tensor cores read straight; undefined: as it comes.
   Tensor turned;
+  DType result = DType::kUndefined;  // undefined: that of the operands
 };
 
 // [depth, columns] to [columns, depth].
@@ -85,7 +90,7 @@ void RunMatMul(const Device& device, OpContext& context, const ProductWay& way) 
       product.b_pitch = product.depth;
       operands.b = way.turned.address();
     }
-    return Multiply(device, product, operands);
+    return MultiplyAnywhere(device, product, operands);
   }
   if ((a_count == count || a_count == 1) && (b_count == count || b_count == 1)) {
     product.batch = count;
@@ -104,7 +109,7 @@ void RunMatMul(const Device& device, OpContext& context, const ProductWay& way) 
 }
 
 // activation(d · scale + c · beta), where there are a scale and a c.
-Chain CompletionOf(DType type, bool has_scale, bool has_c, float beta, const Activation& activation) {
+Chain CompletionOf(DType type, bool has_scale, bool has_c, float beta, const Activation& activation, bool rounds) {
   Chain chain;
   Node multiply, add, cast;
   multiply.op_type = "Mul", add.op_type = "Add", cast.op_type = "Cast";
@@ -119,7 +124,7 @@ Chain CompletionOf(DType type, bool has_scale, bool has_c, float beta, const Act
     }
     value = *chain.AddStep(add, std::vector{value, more}, type);
   }
-  chain.AddOutput(AddActivation(chain, value, activation));
+  chain.AddOutput(AddActivation(chain, value, activation, rounds));
   return chain;
 }
 
@@ -161,6 +166,47 @@ void RunGemm(const Device& device, OpContext& context, const ProductWay& way) {
   if (c && !as_bias && beta != 0) Complete(device, way.completion, d, nullptr, c);
 }
 
+// A · B + bias with the activation in the same kernel, as a convolution of single pixels by cuDNN's engines, or behind
+// it: whichever is faster. The right side lies as [columns, depth].
+void MultiplyAndActivate(const Device& device, const ProductShape& product, const ProductOperands& operands,
+                         const ProductWay& way, const Activation& activation, Tensor& d) {
+  ConvolutionShape pixels;
+  pixels.dtype = product.dtype;
+  pixels.batch = 1, pixels.channels = product.depth, pixels.features = product.columns;
+  pixels.axes[0] = {1, 1, 1, 1, 1, 0, 0};
+  pixels.axes[1] = {product.rows, product.rows, 1, 1, 1, 0, 0};
+  pixels.has_bias = product.has_bias;
+  pixels.after = activation;
+  pixels.tf32 = product.tf32;
+  const auto run = [&](int which) {
+    if (which == 0) {
+      Multiply(device, product, operands);
+      Complete(device, way.completion, d, nullptr, nullptr);
+    } else if (!Convolve(device, pixels, {operands.a, operands.b, operands.bias, nullptr, operands.d})) {
+      Fail(ErrorCode::kUnsupported, "cuDNN has no engine with this activation");
+    }
+  };
+  const std::string key = Cat("activation ", static_cast<int>(activation.kind), " after ", product.dtype, " [",
+                              product.rows, ", ", product.depth, "] · [", product.depth, ", ", product.columns, "]",
+                              product.has_bias ? " bias" : "", product.tf32 ? " tf32" : "");
+  run(Choices::Of(device).Fastest(device, key, CanConvolve(pixels) ? 2 : 1, run));
+}
+
+// Leaves nothing of an activation that the product's own kernel applies.
+void TakeActivation(ProductShape& product, const ProductOperands& operands, Activation& activation) {
+  if (activation.kind == ActivationKind::kRelu)
+    product.after = ProductShape::After::kRelu;
+  else if (activation.kind == ActivationKind::kGeluTanh && product.dtype != DType::kDouble)
+    product.after = ProductShape::After::kGelu;
+  else if (activation.kind == ActivationKind::kSilu && activation.alpha == 1 && TakesFewRows(product, operands))
+    product.after = ProductShape::After::kSilu;
+  else
+    return;
+  activation = {};
+}
+
+bool IsErfGelu(const Activation& activation) { return activation.kind == ActivationKind::kGelu; }
+
 // activation(A · B + bias + residual), or (A · B + bias) · scale + residual.
 void RunFused(const Device& device, OpContext& context, const ProductWay& way) {
   const Node& node = context.node();
@@ -172,7 +218,7 @@ void RunFused(const Device& device, OpContext& context, const ProductWay& way) {
           b.shape());
   Shape shape = a.shape();
   shape.back() = b.dim(!turned);
-  Tensor& d = context.Output(0, a.dtype(), shape);
+  Tensor& d = context.Output(0, way.result == DType::kUndefined ? a.dtype() : way.result, shape);
   if (residual) Require(residual->size() == d.size(), "a sum of shape ", residual->shape(), " does not fit ", shape);
   ProductShape product;
   product.dtype = a.dtype();
@@ -184,10 +230,6 @@ void RunFused(const Device& device, OpContext& context, const ProductWay& way) {
   product.has_bias = bias != nullptr;
   product.has_sum = residual && !scale;
   Activation activation = ActivationOf(node);
-  if (activation.kind == ActivationKind::kRelu && !scale) {
-    product.after = ProductShape::After::kRelu;
-    activation = {};
-  }
   if (product.depth == 0) Fail(ErrorCode::kUnsupported, "a product over no elements");
   const std::byte* right = b.address();
   if (way.turned.defined()) {
@@ -195,7 +237,13 @@ void RunFused(const Device& device, OpContext& context, const ProductWay& way) {
     product.b_pitch = product.depth;
     right = way.turned.address();
   }
-  Multiply(device, product, {a.address(), right, AddressOf(residual), AddressOf(bias), d.address(), 1});
+  const ProductOperands operands{a.address(), right, AddressOf(residual), AddressOf(bias), d.address(), 1};
+  if (!scale) TakeActivation(product, operands, activation);
+  const bool rounds = way.tf32 || a.dtype() == DType::kFloat16 || a.dtype() == DType::kBFloat16;
+  if (IsErfGelu(activation) && rounds && product.b_transposed && !scale && !residual)
+    return MultiplyAndActivate(device, product, operands, way, activation, d);
+  product.result = way.result;
+  MultiplyAnywhere(device, product, operands);
   Tensor as_d = residual ? residual->Reshaped(shape) : Tensor();
   if (scale || activation.kind != ActivationKind::kNone)
     Complete(device, way.completion, d, scale, scale && residual ? &as_d : nullptr);
@@ -204,7 +252,8 @@ void RunFused(const Device& device, OpContext& context, const ProductWay& way) {
 }  // namespace
 
 std::optional<ChosenKernel> ChooseProduct(const OperatorRequest& request) {
-  const bool fused = request.IsInternal("FusedMatMul"), gemm = request.Is("Gemm");
+  const bool widened = IsWidenedProduct(request.node());
+  const bool fused = request.IsInternal("FusedMatMul") || widened, gemm = request.Is("Gemm");
   const DType type = request.TypeOf(0);
   if ((!fused && !gemm && !request.Is("MatMul")) || !CanMultiply(type) || request.TypeOf(1) != type)
     return std::nullopt;
@@ -213,8 +262,9 @@ std::optional<ChosenKernel> ChooseProduct(const OperatorRequest& request) {
   const bool has_scale = fused && request.Has(4);
   ProductWay way;
   way.tf32 = request.settings.tf32;
-  way.completion = fused  ? CompletionOf(type, has_scale, has_scale && request.Has(3), 1, ActivationOf(node))
-                   : gemm ? CompletionOf(type, false, request.Has(2), node.Float("beta", 1), {})
+  if (widened) way.result = DType::kFloat;
+  way.completion = fused  ? CompletionOf(type, has_scale, has_scale && request.Has(3), 1, ActivationOf(node), way.tf32)
+                   : gemm ? CompletionOf(type, false, request.Has(2), node.Float("beta", 1), {}, false)
                           : Chain();
   const Tensor* b = request.Constant(1);
   const bool rounds = way.tf32 || type == DType::kFloat16 || type == DType::kBFloat16;

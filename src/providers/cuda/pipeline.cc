@@ -13,12 +13,17 @@
 #include "passes/fuse_conv.h"
 #include "passes/fuse_matmul.h"
 #include "passes/fuse_normalization.h"
+#include "passes/fuse_rotary.h"
 #include "passes/inline_branches.h"
 #include "passes/remove_no_ops.h"
 #include "passes/share_constants.h"
 #include "providers/cuda/decode_weights.h"
 #include "providers/cuda/fuse_chains.h"
+#include "providers/cuda/join_casts.h"
+#include "providers/cuda/join_scaled.h"
+#include "providers/cuda/move_transposes.h"
 #include "providers/cuda/stride_attention.h"
+#include "providers/cuda/widen_products.h"
 
 namespace ferry::cuda {
 namespace {
@@ -34,6 +39,7 @@ void Fuse(Graph& graph, GraphFacts& facts) {
   CancelTransposes(graph, facts);
   FuseActivation(graph, facts);
   FuseNormalization(graph, facts);
+  FuseRotary(graph, facts);
   FuseAttention(graph, facts);
   FoldPad(graph);
 }
@@ -73,13 +79,17 @@ std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& i
   RemoveNoOps(*special, facts);
   ShareConstants(*special);
   Fuse(*special, facts);
+  MoveTransposes(*special, facts);
   FuseWithWeights(*special, facts);
   InferNew(*special, facts);
   if (settings.lower != DType::kUndefined) LowerFloats(*special, facts, settings.lower, weights);
+  if (settings.lower != DType::kUndefined && FuseJoinCasts(*special, facts)) InferNew(*special, facts);
   if (settings.tf32 || settings.lower != DType::kUndefined) {
     StrideAttention(*special, facts, settings.tf32, settings.device ? settings.device->facts().compute_major : 9);
     InferNew(*special, facts);
   }
+  if (settings.lower != DType::kUndefined && WidenProducts(*special, facts)) InferNew(*special, facts);
+  if (FuseJoinScaled(*special, facts)) InferNew(*special, facts);
   if (FuseChains(*special, facts)) InferNew(*special, facts);
   return special;
 }

@@ -4,7 +4,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "providers/cuda/chain.h"
 #include "providers/cuda/choices.h"
+#include "providers/cuda/few_rows.h"
 #include "tensor/tensor.h"
 
 namespace ferry::cuda {
@@ -49,10 +51,10 @@ class Plan {
     if (shape.after == ProductShape::After::kGelu) epilogue = kLtEpilogueGelu | bias;
     Set(kLtEpilogue, epilogue);
     b_ = Layout(shape.b_transposed ? shape.depth : shape.columns, shape.b_transposed ? shape.columns : shape.depth,
-                shape.b_pitch, shape.b_stride);
+                shape.b_pitch, shape.b_stride, shape.dtype);
     a_ = Layout(shape.a_transposed ? shape.rows : shape.depth, shape.a_transposed ? shape.depth : shape.rows,
-                shape.a_pitch, shape.a_stride);
-    d_ = Layout(shape.columns, shape.rows, shape.d_pitch, shape.d_stride);
+                shape.a_pitch, shape.a_stride, shape.dtype);
+    d_ = Layout(shape.columns, shape.rows, shape.d_pitch, shape.d_stride, shape.made());
     FindWays();
   }
   Plan(const Plan&) = delete;
@@ -87,7 +89,7 @@ class Plan {
     const auto count = static_cast<int>(ways_.size());
     if (count == 1 || device.recording()) return 0;
     const int64_t last = (shape_.batch - 1) * shape_.d_stride + (shape_.rows - 1) * shape_.d_pitch + shape_.columns;
-    Tensor scratch(shape_.dtype, {last}, device.memory());
+    Tensor scratch(shape_.made(), {last}, device.memory());
     ProductOperands timed = operands;
     timed.d = scratch.address();
     return Choices::Of(device).Fastest(device, Describe(), count,
@@ -99,7 +101,7 @@ class Plan {
     return Cat("product ", ToText(s), s.a_transposed ? " a'" : "", s.b_transposed ? " b'" : "", " strides ", s.a_stride,
                " ", s.b_stride, " ", s.d_stride, " pitches ", s.a_pitch, " ", s.b_pitch, " ", s.d_pitch,
                s.has_bias ? " bias" : "", s.has_sum ? " sum" : "", " after ", static_cast<int>(s.after),
-               s.tf32 ? " tf32" : "", " aligned ", s.alignment);
+               s.tf32 ? " tf32" : "", s.made() == s.dtype ? "" : " to float32", " aligned ", s.alignment);
   }
 
   template <class T>
@@ -107,10 +109,9 @@ class Plan {
     Check(lt_.MatmulDescSet(matmul_, attribute, &value, sizeof value), "cublasLtMatmulDescSetAttribute", shape_);
   }
 
-  LtLayout Layout(int64_t rows, int64_t columns, int64_t pitch, int64_t stride) {
+  LtLayout Layout(int64_t rows, int64_t columns, int64_t pitch, int64_t stride, DType type) {
     LtLayout layout = nullptr;
-    Check(lt_.LayoutCreate(&layout, LtType(shape_.dtype), static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
-                           pitch),
+    Check(lt_.LayoutCreate(&layout, LtType(type), static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), pitch),
           "cublasLtMatrixLayoutCreate", shape_);
     const auto batch = static_cast<int32_t>(shape_.batch);
     Check(lt_.LayoutSet(layout, kLtBatchCount, &batch, sizeof batch), "cublasLtMatrixLayoutSetAttribute", shape_);
@@ -144,6 +145,43 @@ class Plan {
   int way_ = -1;
   std::mutex mutex_;
 };
+
+constexpr char kPlaceSource[] = R"(
+extern "C" __global__ void PlaceRows(const FROM* from, TO* to, int64 rows, int64 columns, int64 pitch) {
+  const int64 first = int64(blockIdx.x) * (blockDim.x * 8) + threadIdx.x;
+  for (int64 row = blockIdx.y; row < rows; row += gridDim.y) {
+    const FROM* a = from + row * pitch;
+    TO* b = to + row * columns;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      const int64 column = first + k * int64(blockDim.x);
+      if (column < columns) b[column] = Stored<TO>::From(Load(a[column]));
+    }
+  }
+}
+)";
+
+KernelSource PlaceSource(DType from, DType to) {
+  return {"PlaceRows", Cat("#define FROM ", TypeName(from), "\n#define TO ", TypeName(to), kPlaceSource)};
+}
+
+// Through rows that begin at multiples of 16 bytes.
+void MultiplyPadded(const Device& device, ProductShape shape, ProductOperands operands) {
+  const int64_t each = 16 * 8 / BitWidth(shape.dtype), pitch = (shape.columns + each - 1) / each * each;
+  Tensor padded(shape.dtype, {shape.rows, pitch}, device.memory());
+  const DType made = shape.made();
+  std::byte* d = operands.d;
+  shape.result = DType::kUndefined;
+  shape.d_pitch = pitch;
+  operands.d = padded.address();
+  Multiply(device, shape, operands);
+  constexpr int64_t kThreads = 256;
+  const Grid grid{static_cast<unsigned>((shape.columns + 8 * kThreads - 1) / (8 * kThreads)), kThreads, 0,
+                  static_cast<unsigned>(std::min<int64_t>(shape.rows, 65535))};
+  Launch(device,
+         FindKernel(device, Cat("place rows ", shape.dtype, made), [&] { return PlaceSource(shape.dtype, made); }),
+         grid, static_cast<const std::byte*>(operands.d), d, shape.rows, shape.columns, pitch);
+}
 
 // Of one device; stays until the process ends.
 struct Plans {
@@ -185,6 +223,7 @@ bool CanMultiply(DType type) {
 void Multiply(const Device& device, const ProductShape& shape, const ProductOperands& operands) {
   if (shape.rows == 0 || shape.columns == 0 || shape.batch == 0) return;
   device.Use();
+  if (TakesFewRows(shape, operands)) return MultiplyFewRows(device, shape, operands);
   uintptr_t bits = 256;
   for (const std::byte* address :
        {operands.a, operands.b, shape.has_sum ? operands.sum : nullptr, static_cast<const std::byte*>(operands.d)})
@@ -192,6 +231,28 @@ void Multiply(const Device& device, const ProductShape& shape, const ProductOper
   ProductShape aligned = shape;
   aligned.alignment = static_cast<uint32_t>(bits & -bits);
   PlansOf(device).Find(aligned).Run(device, operands);
+}
+
+void MultiplyAnywhere(const Device& device, const ProductShape& shape, const ProductOperands& operands) {
+  constexpr int64_t kSmall = 1 << 16, kMostPadded = int64_t{1} << 30;
+  const int64_t size = shape.rows * shape.columns;
+  const bool aligned = shape.d_pitch * BitWidth(shape.dtype) % 128 == 0 && shape.made() == shape.dtype;
+  const bool plain = shape.batch == 1 && !shape.has_sum && shape.d_pitch == shape.columns;
+  if (aligned || !plain || TakesFewRows(shape, operands) || size < kSmall || size > kMostPadded ||
+      shape.columns > INT32_MAX / 2)
+    return Multiply(device, shape, operands);
+  const std::string key =
+      Cat("place of ", ToText(shape), shape.b_transposed ? " b'" : "", shape.has_bias ? " bias" : "", " ",
+          static_cast<int>(shape.after), shape.tf32 ? " tf32" : "", " to ", shape.made());
+  const auto run = [&](int way) {
+    if (way == 0) return Multiply(device, shape, operands);
+    MultiplyPadded(device, shape, operands);
+  };
+  run(Choices::Of(device).Fastest(device, key, 2, run));
+}
+
+std::vector<KernelSource> ProductSources() {
+  return {PlaceSource(DType::kFloat16, DType::kFloat), PlaceSource(DType::kFloat, DType::kFloat)};
 }
 
 }  // namespace ferry::cuda

@@ -5,8 +5,9 @@
 #include <memory>
 #include <mutex>
 #include <tuple>
+#include <vector>
 
-#include "providers/cuda/device.h"
+#include "providers/cuda/launch.h"
 #include "tensor/dtype.h"
 
 namespace ferry::cuda {
@@ -15,19 +16,22 @@ namespace ferry::cuda {
 // D.
 struct ProductShape {
   DType dtype = DType::kFloat;
+  DType result = DType::kUndefined;  // the type of D; undefined: dtype. Another one has neither bias nor sum
   int64_t rows = 0, columns = 0, depth = 0, batch = 1;
   bool a_transposed = false, b_transposed = false;   // A lies as [depth, rows], B as [columns, depth]
   int64_t a_stride = 0, b_stride = 0, d_stride = 0;  // elements between the matrices of a batch; 0: one for all
   int64_t a_pitch = 0, b_pitch = 0, d_pitch = 0;     // elements between rows as they lie
   bool has_bias = false, has_sum = false;            // C has D's layout
-  enum class After : uint8_t { kNothing, kRelu, kGelu } after = After::kNothing;  // Gelu: the form with tanh
+  // Gelu: the form with tanh. Silu only where TakesFewRows.
+  enum class After : uint8_t { kNothing, kRelu, kGelu, kSilu } after = After::kNothing;
   bool tf32 = false;
   uint32_t alignment = 256;  // bytes, of all matrices; found by Multiply
 
   auto Key() const {
-    return std::make_tuple(dtype, rows, columns, depth, batch, a_transposed, b_transposed, a_stride, b_stride, d_stride,
-                           a_pitch, b_pitch, d_pitch, has_bias, has_sum, after, tf32, alignment);
+    return std::make_tuple(dtype, result, rows, columns, depth, batch, a_transposed, b_transposed, a_stride, b_stride,
+                           d_stride, a_pitch, b_pitch, d_pitch, has_bias, has_sum, after, tf32, alignment);
   }
+  DType made() const { return result == DType::kUndefined ? dtype : result; }
   friend bool operator<(const ProductShape& a, const ProductShape& b) { return a.Key() < b.Key(); }
 };
 
@@ -43,5 +47,10 @@ struct ProductOperands {
 
 // Finds an algorithm for the shape once and remembers it. Throws naming the shape when cuBLASLt has none.
 void Multiply(const Device& device, const ProductShape& shape, const ProductOperands& operands);
+
+// The same where rows of D need not begin at multiples of 16 bytes: straight, or through memory where they do, as is
+// faster. D may be float32 where A and B are smaller.
+void MultiplyAnywhere(const Device& device, const ProductShape& shape, const ProductOperands& operands);
+std::vector<KernelSource> ProductSources();
 
 }  // namespace ferry::cuda

@@ -1,5 +1,6 @@
 // StridedAttention: softmax(q · k · scale + mask) · v where each operand is read from a larger tensor by an offset and
 // strides. Made by pipelines of devices out of FusedAttention and the transposes, slices and splits before it.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -35,7 +36,9 @@ void ComputeStridedAttention(OpContext& context) {
   RequireInside(q, {batch, heads, queries, depth}, context.Input(0), "the query");
   RequireInside(k, {batch, heads / sharing, keys, depth}, context.Input(1), "the key");
   RequireInside(v, {batch, heads / sharing, keys, values}, context.Input(2), "the value");
-  if (mask) RequireInside(m, {batch, heads, queries, keys}, *mask, "the mask");
+  const int64_t mask_images = node.Int("mask_images", batch);  // after so many it begins again
+  Require(mask_images >= 1, "a mask for ", mask_images, " images");
+  if (mask) RequireInside(m, {std::min(batch, mask_images), heads, queries, keys}, *mask, "the mask");
   const float *from_q = context.Input(0).Data<float>() + q[0], *from_k = context.Input(1).Data<float>() + k[0],
               *from_v = context.Input(2).Data<float>() + v[0];
   Tensor& made = context.Output(0, DType::kFloat, Shape(node.Ints("shape")));
@@ -53,7 +56,8 @@ void ComputeStridedAttention(OpContext& context) {
             score += double{from_q[b * q[1] + h * q[2] + row * q[3] + d * q[4]]} *
                      double{from_k[b * k[1] + h / sharing * k[2] + key * k[3] + d * k[4]]};
           score *= scale;
-          if (mask) score += double{mask->Data<float>()[m[0] + b * m[1] + h * m[2] + row * m[3] + key * m[4]]};
+          if (mask)
+            score += double{mask->Data<float>()[m[0] + b % mask_images * m[1] + h * m[2] + row * m[3] + key * m[4]]};
           weights[static_cast<size_t>(key)] = score;
           largest = std::max(largest, score);
         }

@@ -7,6 +7,7 @@
 #include "providers/cuda/join_scaled.h"
 #include "providers/cuda/move_transposes.h"
 #include "providers/cuda/patches.h"
+#include "providers/cuda/pipeline.h"
 #include "providers/cuda/widen_products.h"
 #include "tests/cuda/device_test.h"
 #include "tests/support/graphs.h"
@@ -92,7 +93,8 @@ TEST_F(FastPaths, Products) {
                    MakeNode("Gelu", {"s"}, {"g"}), MakeNode("MatMul", {"g", "v"}, {"y"})},
                   {Weights("w", {64, 96}, 0.2f), Weights("b", {96}), Weights("v", {96, 37}, 0.2f)},
                   Cat("products of ", rows, " rows"));
-  ExpectAsOnCpu({300, 64}, {MakeNode("MatMul", {"x", "w"}, {"y"})}, {Weights("w", {64, 1023}, 0.2f)}, "odd rows");
+  for (int64_t columns : {1023, 2051})
+    ExpectAsOnCpu({300, 64}, {MakeNode("MatMul", {"x", "w"}, {"y"})}, {Weights("w", {64, columns}, 0.2f)}, "odd rows");
 }
 
 TEST_F(FastPaths, JoinedChannels) {
@@ -215,6 +217,28 @@ TEST_F(FastRewrites, ScalingJoinsTheConcatBeforeAConvolution) {
   EXPECT_TRUE(FuseJoinScaled(graph_, facts_));
   EXPECT_THAT(Ops(), ElementsAre("ElementwiseChain", "NhwcConv"));
   EXPECT_EQ(graph_.nodes[1].inputs.size(), 2u);
+  ExpectSame(1e-5);
+}
+
+// Two images of two windows each, whose masks differ.
+TEST_F(FastRewrites, MasksOfWindowsBecomeOneThatRepeats) {
+  Make(DType::kFloat, {{"x", {4, 2, 9, 16}}},
+       {MakeNode("Transpose", {"x"}, {"k"}, {Attribute("perm", Numbers{0, 1, 3, 2})}),
+        MakeNode("MatMul", {"x", "k"}, {"s"}), MakeNode("Add", {"s", "bias"}, {"b"}),
+        MakeNode("Reshape", {"b", "apart"}, {"w"}), MakeNode("Add", {"w", "mask"}, {"m"}),
+        MakeNode("Reshape", {"m", "together"}, {"t"}),
+        MakeNode("Softmax", {"t"}, {"p"}, {Attribute("axis", int64_t{-1})}), MakeNode("MatMul", {"p", "x"}, {"y"})},
+       {MakeStored("bias", RandomTensor(DType::kFloat, {1, 2, 9, 9}, 3)),
+        MakeStored("mask", RandomTensor(DType::kFloat, {1, 2, 1, 9, 9}, 4)), Whole("apart", {2, 2, 2, 9, 9}),
+        Whole("together", {4, 2, 9, 9})},
+       {"y"});
+  LoweredWeights weights;
+  FactsByName known;
+  known["x"].type = Type::Tensor(DType::kFloat, ToSymbolic(Shape{4, 2, 9, 16}));
+  graph_ = *RewriteForShapes(graph_, known, facts_, {nullptr, true, DType::kUndefined}, weights);
+  EXPECT_THAT(Ops(), ::testing::Contains("StridedAttention"));
+  EXPECT_THAT(Ops(), ::testing::Not(::testing::Contains("Softmax")));
+  EXPECT_THAT(Ops(), ::testing::Not(::testing::Contains("Expand")));
   ExpectSame(1e-5);
 }
 

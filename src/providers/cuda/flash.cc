@@ -16,7 +16,7 @@ namespace {
 constexpr char kSource[] = R"(
 struct Problem {
   int64 q[3], k[4], v[3], out[3], mask[4];
-  int32 queries, keys, heads, sharing, tiles; float scale; int32 nan_to_zero;
+  int32 queries, keys, heads, sharing, tiles; float scale; int32 nan_to_zero, mask_images;
 };
 #if IS_FLOAT
 #define STEP 8
@@ -55,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) Flash(const ELEMENT* q,
   k += image * p.k[0] + head / p.sharing * p.k[1];
   v += image * p.v[0] + head / p.sharing * p.v[1];
   out += image * p.out[0] + head * p.out[1];
-  if (HAS_MASK) mask += image * p.mask[0] + head * p.mask[1];
+  if (HAS_MASK) mask += image % p.mask_images * p.mask[0] + head * p.mask[1];
   const int rows[2] = {(tile * WARPS + warp) * 16 + g, (tile * WARPS + warp) * 16 + g + 8};
 
   uint32 a[DEPTH / STEP][4];
@@ -125,13 +125,22 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) Flash(const ELEMENT* q,
     }
 
     float before[2] = {largest[0], largest[1]};
+#if HAS_MASK && PAIRED_MASK
+    Pack<MASK, 2> pair = {};
+#endif
 #pragma unroll
     for (int n = 0; n < KEYS / 8; ++n)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int key = first + n * 8 + t * 2 + i % 2, row = rows[i / 2];
         float score = scores[n][i] * p.scale;
-        if (HAS_MASK && key < p.keys && row < p.queries) score += Load(mask[row * p.mask[2] + key * p.mask[3]]);
+#if HAS_MASK && PAIRED_MASK
+        if (i % 2 == 0 && row < p.queries && key < p.keys)
+          pair = *reinterpret_cast<const Pack<MASK, 2>*>(mask + row * p.mask[2] + key);
+        score += Load(pair.at[i % 2]);
+#elif HAS_MASK
+        if (key < p.keys && row < p.queries) score += Load(mask[row * p.mask[2] + key * p.mask[3]]);
+#endif
         if (key >= p.keys) score = -INFINITY_;
         scores[n][i] = score;
         largest[i / 2] = fmaxf(largest[i / 2], score);
@@ -211,7 +220,7 @@ struct Parameters {
   int64_t q[3], k[4], v[3], out[3], mask[4];
   int32_t queries, keys, heads, sharing, tiles;
   float scale;
-  int32_t nan_to_zero;
+  int32_t nan_to_zero, mask_images;
 };
 
 int64_t BytesOf(DType type) { return type == DType::kFloat ? 4 : 2; }
@@ -222,6 +231,12 @@ int KeysPerTile(const FlashProblem& problem) {
 }
 
 bool IsTurned(const FlashProblem& problem) { return problem.k[3] != 1; }
+
+// Neighbours of a row of the mask lie in one aligned pair.
+bool HasPairedMask(const FlashProblem& p) {
+  return p.has_mask && p.mask[3] == 1 && p.keys % 2 == 0 && p.mask[0] % 2 == 0 && p.mask[1] % 2 == 0 &&
+         p.mask[2] % 2 == 0;
+}
 
 }  // namespace
 
@@ -235,7 +250,7 @@ bool CanFlash(const FlashProblem& p, int compute_major) {
     if (size < 16 || size > 128 || size % 16 != 0) return false;
   for (int64_t size : {p.batch, p.heads, p.queries, p.keys})
     if (size < 1 || size > INT32_MAX / 2) return false;
-  if (p.sharing < 1 || p.heads % p.sharing != 0) return false;
+  if (p.sharing < 1 || p.heads % p.sharing != 0 || p.mask_images < 1 || p.mask_images > INT32_MAX) return false;
   auto aligned = [&](const int64_t* strides, int count) {
     return std::all_of(strides, strides + count, [&](int64_t stride) { return stride % together == 0; });
   };
@@ -250,8 +265,8 @@ KernelSource FlashSource(const FlashProblem& p, int warps) {
           Cat("#define ELEMENT ", TypeName(p.dtype), "\n#define MASK ", TypeName(p.has_mask ? p.mask_type : p.dtype),
               "\n#define IS_FLOAT ", is_float, "\n#define MMA_TYPE \"", p.dtype == DType::kFloat16 ? "f16" : "bf16",
               "\"\n#define DEPTH ", p.depth, "\n#define VALUES ", p.values, "\n#define KEYS ", KeysPerTile(p),
-              "\n#define WARPS ", warps, "\n#define HAS_MASK ", p.has_mask, "\n#define K_IS_TURNED ", IsTurned(p),
-              "\n#define INFINITY_ __int_as_float(0x7f800000)\n", kSource)};
+              "\n#define WARPS ", warps, "\n#define HAS_MASK ", p.has_mask, "\n#define PAIRED_MASK ", HasPairedMask(p),
+              "\n#define K_IS_TURNED ", IsTurned(p), "\n#define INFINITY_ __int_as_float(0x7f800000)\n", kSource)};
 }
 
 void Flash(const Device& device, const FlashProblem& given, const FlashOperands& operands) {
@@ -282,9 +297,11 @@ void Flash(const Device& device, const FlashProblem& given, const FlashOperands&
   parameters.tiles = static_cast<int32_t>(tiles);
   parameters.scale = p.scale;
   parameters.nan_to_zero = p.nan_to_zero;
+  parameters.mask_images = static_cast<int32_t>(p.mask_images);
   const int keys = KeysPerTile(p);
-  const std::string key = Cat("flash ", p.dtype, p.has_mask ? Cat(" mask ", p.mask_type) : std::string(), " ", p.depth,
-                              " ", p.values, " ", keys, " ", warps, IsTurned(p) ? " turned" : "");
+  const std::string key =
+      Cat("flash ", p.dtype, p.has_mask ? Cat(" mask ", p.mask_type) : std::string(), " ", p.depth, " ", p.values, " ",
+          keys, " ", warps, IsTurned(p) ? " turned" : "", HasPairedMask(p) ? " pairs" : "");
   const Function function = FindKernel(device, key, [&] { return FlashSource(p, warps); });
   const int64_t pitches = p.depth + 8 + p.values + (p.dtype == DType::kFloat ? 4 : 8);
   Grid grid{static_cast<unsigned>(tiles * p.heads * p.batch), static_cast<unsigned>(warps * 32),

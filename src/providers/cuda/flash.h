@@ -2,6 +2,8 @@
 // read wherever their strides say.
 #pragma once
 
+#include <cstdint>
+
 #include "providers/cuda/launch.h"
 #include "tensor/dtype.h"
 
@@ -16,6 +18,7 @@ struct FlashProblem {
   bool has_mask = false;
   DType mask_type = DType::kFloat;
   int64_t mask[4] = {};
+  int64_t mask_images = INT32_MAX;  // after so many images the mask begins again
   float scale = 1;
   bool nan_to_zero = false;
 };

@@ -109,6 +109,7 @@ std::optional<ChosenKernel> ChooseStrided(const OperatorRequest& request) {
   std::copy(mask.begin() + 1, mask.end(), flash.mask);
   flash.has_mask = request.Has(3);
   flash.mask_type = request.TypeOf(3);
+  flash.mask_images = node.Int("mask_images", INT32_MAX);
   flash.scale = node.Float("scale", 1);
   flash.nan_to_zero = node.Int("nan_to_zero", 0) != 0;
   if (!RunsAsFlash(flash, MajorOf(request.settings), request.settings.tf32)) return std::nullopt;

@@ -48,6 +48,7 @@ struct ProductWay {
   Chain completion;
   // A constant right side on the device as [columns, depth], which tensor cores read straight; undefined: as it comes.
   Tensor turned;
+  int64_t columns = 0;               // rows of `turned`, where there are more than the right side has columns
   DType result = DType::kUndefined;  // undefined: that of the operands
 };
 
@@ -59,6 +60,15 @@ Tensor TurnedMatrix(const Device& device, const Tensor& b) {
            there.address(), turned.address());
   device.Synchronize();  // `there` ends here, and other threads will read
   return turned;
+}
+
+// With rows of zeros behind the last one.
+Tensor PaddedMatrix(const Device& device, const Tensor& turned, int64_t rows) {
+  Tensor padded(turned.dtype(), {rows, turned.dim(1)}, device.memory());
+  FillZeros(device, padded);
+  device.memory().CopyInside(padded.address(), turned.address(), turned.bytes());
+  device.Synchronize();
+  return padded;
 }
 
 void RunMatMul(const Device& device, OpContext& context, const ProductWay& way) {
@@ -90,7 +100,7 @@ void RunMatMul(const Device& device, OpContext& context, const ProductWay& way) 
       product.b_pitch = product.depth;
       operands.b = way.turned.address();
     }
-    return MultiplyAnywhere(device, product, operands);
+    return MultiplyAnywhere(device, product, operands, way.columns);
   }
   if ((a_count == count || a_count == 1) && (b_count == count || b_count == 1)) {
     product.batch = count;
@@ -243,7 +253,7 @@ void RunFused(const Device& device, OpContext& context, const ProductWay& way) {
   if (IsErfGelu(activation) && rounds && product.b_transposed && !scale && !residual)
     return MultiplyAndActivate(device, product, operands, way, activation, d);
   product.result = way.result;
-  MultiplyAnywhere(device, product, operands);
+  MultiplyAnywhere(device, product, operands, way.columns);
   Tensor as_d = residual ? residual->Reshaped(shape) : Tensor();
   if (scale || activation.kind != ActivationKind::kNone)
     Complete(device, way.completion, d, scale, scale && residual ? &as_d : nullptr);
@@ -268,11 +278,20 @@ std::optional<ChosenKernel> ChooseProduct(const OperatorRequest& request) {
                           : Chain();
   const Tensor* b = request.Constant(1);
   const bool rounds = way.tf32 || type == DType::kFloat16 || type == DType::kBFloat16;
-  const bool turns = b && b->rank() == 2 && b->size() > 0 && rounds && !gemm && node.Int("transB", 0) == 0 &&
-                     (fused || request.ShapeOf(0).value_or(Shape{}).rank() >= 2);
-  if (turns && request.settings.device)
-    way.turned = *request.request.weights.Get<Tensor>(
-        *b, "turned in cuda", [&] { return TurnedMatrix(*request.settings.device, Readable(*b)); });
+  const bool is_turned = node.Int("transB", 0) != 0;
+  const bool constant = b && b->rank() == 2 && b->size() > 0 && rounds && !gemm &&
+                        (fused || request.ShapeOf(0).value_or(Shape{}).rank() >= 2);
+  const int64_t columns = constant ? b->dim(is_turned ? 0 : 1) : 0;
+  const bool pads = columns > 1024 && columns % 8 != 0 && !request.Has(2);
+  const bool turns = constant && (!is_turned || pads);
+  if (pads) way.columns = (columns + 7) / 8 * 8;
+  if (turns && request.settings.device) {
+    const Device& device = *request.settings.device;
+    way.turned = *request.request.weights.Get<Tensor>(*b, pads ? "turned and padded in cuda" : "turned in cuda", [&] {
+      const Tensor turned = is_turned ? Readable(*b).In(device.memory()) : TurnedMatrix(device, Readable(*b));
+      return pads ? PaddedMatrix(device, turned, way.columns) : turned;
+    });
+  }
   const uint32_t right = turns ? InputBit(1) : 0;
   return OnDevice(
       request, "cublasLt", [=](const Device& device, OpContext& context) { run(device, context, way); }, right, right);

@@ -24,6 +24,7 @@
 #include "providers/cuda/move_transposes.h"
 #include "providers/cuda/stride_attention.h"
 #include "providers/cuda/widen_products.h"
+#include "providers/cuda/window_masks.h"
 
 namespace ferry::cuda {
 namespace {
@@ -78,6 +79,7 @@ std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& i
   } while (InlineBranches(*special, facts));
   RemoveNoOps(*special, facts);
   ShareConstants(*special);
+  if (settings.tf32 || settings.lower != DType::kUndefined) JoinWindowMasks(*special, facts);
   Fuse(*special, facts);
   MoveTransposes(*special, facts);
   FuseWithWeights(*special, facts);

@@ -146,41 +146,66 @@ class Plan {
   std::mutex mutex_;
 };
 
+constexpr int64_t kPlaceThreads = 256;
+
+// Read 16 bytes at a time, written element by element: rows of the result begin anywhere.
 constexpr char kPlaceSource[] = R"(
-extern "C" __global__ void PlaceRows(const FROM* from, TO* to, int64 rows, int64 columns, int64 pitch) {
-  const int64 first = int64(blockIdx.x) * (blockDim.x * 8) + threadIdx.x;
+extern "C" __global__ void PlaceRows(const FROM* from, TO* to, int64 rows, int64 columns, int64 from_pitch,
+                                     int64 to_pitch) {
+  constexpr int kEach = 16 / sizeof(FROM);
+  __shared__ Pack<FROM, kEach> held[THREADS];
+  const int64 first = int64(blockIdx.x) * THREADS * kEach, mine = first + threadIdx.x * kEach;
   for (int64 row = blockIdx.y; row < rows; row += gridDim.y) {
-    const FROM* a = from + row * pitch;
-    TO* b = to + row * columns;
+    __syncthreads();
+    if (mine < from_pitch)
+      held[threadIdx.x] = *reinterpret_cast<const Pack<FROM, kEach>*>(from + row * from_pitch + mine);
+    __syncthreads();
+    TO* line = to + row * to_pitch + first;
 #pragma unroll
-    for (int k = 0; k < 8; ++k) {
-      const int64 column = first + k * int64(blockDim.x);
-      if (column < columns) b[column] = Stored<TO>::From(Load(a[column]));
+    for (int k = 0; k < kEach; ++k) {
+      const int column = k * THREADS + threadIdx.x;
+      if (first + column < columns)
+        line[column] = Stored<TO>::From(Load(reinterpret_cast<const FROM*>(held)[column]));
     }
   }
 }
 )";
 
 KernelSource PlaceSource(DType from, DType to) {
-  return {"PlaceRows", Cat("#define FROM ", TypeName(from), "\n#define TO ", TypeName(to), kPlaceSource)};
+  return {"PlaceRows", Cat("#define THREADS ", kPlaceThreads, "\n#define FROM ", TypeName(from), "\n#define TO ",
+                           TypeName(to), kPlaceSource)};
 }
 
-// Through rows that begin at multiples of 16 bytes.
-void MultiplyPadded(const Device& device, ProductShape shape, ProductOperands operands) {
-  const int64_t each = 16 * 8 / BitWidth(shape.dtype), pitch = (shape.columns + each - 1) / each * each;
-  Tensor padded(shape.dtype, {shape.rows, pitch}, device.memory());
-  const DType made = shape.made();
-  std::byte* d = operands.d;
+// Through rows that begin at multiples of 16 bytes, `together` columns at a time. `all`: columns with those of zeros.
+void MultiplyPadded(const Device& device, const ProductShape& whole, const ProductOperands& given, int64_t all,
+                    int64_t together) {
+  const int64_t each = 16 * 8 / BitWidth(whole.dtype), pitch = (together + each - 1) / each * each;
+  const int64_t bytes = BitWidth(whole.dtype) / 8, made_bytes = BitWidth(whole.made()) / 8;
+  Tensor padded(whole.dtype, {whole.rows, pitch}, device.memory());
+  ProductShape shape = whole;
   shape.result = DType::kUndefined;
   shape.d_pitch = pitch;
+  ProductOperands operands = given;
   operands.d = padded.address();
-  Multiply(device, shape, operands);
-  constexpr int64_t kThreads = 256;
-  const Grid grid{static_cast<unsigned>((shape.columns + 8 * kThreads - 1) / (8 * kThreads)), kThreads, 0,
-                  static_cast<unsigned>(std::min<int64_t>(shape.rows, 65535))};
-  Launch(device,
-         FindKernel(device, Cat("place rows ", shape.dtype, made), [&] { return PlaceSource(shape.dtype, made); }),
-         grid, static_cast<const std::byte*>(operands.d), d, shape.rows, shape.columns, pitch);
+  const Function place = FindKernel(device, Cat("place rows ", whole.dtype, whole.made()),
+                                    [&] { return PlaceSource(whole.dtype, whole.made()); });
+  for (int64_t first = 0; first < whole.columns; first += together) {
+    shape.columns = std::min(together, all - first);
+    operands.b = given.b + first * shape.b_pitch * bytes;
+    if (given.bias) operands.bias = given.bias + first * bytes;
+    Multiply(device, shape, operands);
+    const int64_t columns = std::min(together, whole.columns - first), span = kPlaceThreads * each;
+    const Grid grid{static_cast<unsigned>((columns + span - 1) / span), kPlaceThreads, 0,
+                    static_cast<unsigned>(std::min<int64_t>(whole.rows, 65535))};
+    Launch(device, place, grid, static_cast<const std::byte*>(operands.d), given.d + first * made_bytes, whole.rows,
+           columns, pitch, whole.d_pitch);
+  }
+}
+
+// So many columns that what is made of them stays in the device's cache until it is placed.
+int64_t ColumnsInCache(const ProductShape& shape) {
+  constexpr int64_t kCache = int64_t{32} << 20, kStep = 256;
+  return std::max<int64_t>(1024, kCache / (shape.rows * BitWidth(shape.dtype) / 8) / kStep * kStep);
 }
 
 // Of one device; stays until the process ends.
@@ -233,22 +258,23 @@ void Multiply(const Device& device, const ProductShape& shape, const ProductOper
   PlansOf(device).Find(aligned).Run(device, operands);
 }
 
-void MultiplyAnywhere(const Device& device, const ProductShape& shape, const ProductOperands& operands) {
+void MultiplyAnywhere(const Device& device, const ProductShape& shape, const ProductOperands& operands,
+                      int64_t columns_of_b) {
   constexpr int64_t kSmall = 1 << 16, kMostPadded = int64_t{1} << 30;
-  const int64_t size = shape.rows * shape.columns;
+  const int64_t size = shape.rows * shape.columns, all = std::max(shape.columns, columns_of_b);
   const bool aligned = shape.d_pitch * BitWidth(shape.dtype) % 128 == 0 && shape.made() == shape.dtype;
-  const bool plain = shape.batch == 1 && !shape.has_sum && shape.d_pitch == shape.columns;
+  const bool plain = shape.batch == 1 && !shape.has_sum && shape.d_pitch == shape.columns && shape.b_transposed;
   if (aligned || !plain || TakesFewRows(shape, operands) || size < kSmall || size > kMostPadded ||
       shape.columns > INT32_MAX / 2)
     return Multiply(device, shape, operands);
-  const std::string key =
-      Cat("place of ", ToText(shape), shape.b_transposed ? " b'" : "", shape.has_bias ? " bias" : "", " ",
-          static_cast<int>(shape.after), shape.tf32 ? " tf32" : "", " to ", shape.made());
+  const std::string key = Cat("place of ", ToText(shape), " in ", all, shape.has_bias ? " bias" : "", " ",
+                              static_cast<int>(shape.after), shape.tf32 ? " tf32" : "", " to ", shape.made());
+  const int64_t in_cache = ColumnsInCache(shape);
   const auto run = [&](int way) {
     if (way == 0) return Multiply(device, shape, operands);
-    MultiplyPadded(device, shape, operands);
+    MultiplyPadded(device, shape, operands, all, way == 1 ? all : in_cache);
   };
-  run(Choices::Of(device).Fastest(device, key, 2, run));
+  run(Choices::Of(device).Fastest(device, key, in_cache < all ? 3 : 2, run));
 }
 
 std::vector<KernelSource> ProductSources() {

@@ -48,9 +48,11 @@ struct ProductOperands {
 // Finds an algorithm for the shape once and remembers it. Throws naming the shape when cuBLASLt has none.
 void Multiply(const Device& device, const ProductShape& shape, const ProductOperands& operands);
 
-// The same where rows of D need not begin at multiples of 16 bytes: straight, or through memory where they do, as is
-// faster. D may be float32 where A and B are smaller.
-void MultiplyAnywhere(const Device& device, const ProductShape& shape, const ProductOperands& operands);
+// The same where rows of D need not begin at multiples of 16 bytes: straight, or through memory where they do, all at
+// once or some columns at a time, as is fastest. D may be float32 where A and B are smaller. `columns_of_b`: B has so
+// many rows as it lies, zeros behind the last one, which makes an even product of an odd one; 0: as many as columns.
+void MultiplyAnywhere(const Device& device, const ProductShape& shape, const ProductOperands& operands,
+                      int64_t columns_of_b = 0);
 std::vector<KernelSource> ProductSources();
 
 }  // namespace ferry::cuda

@@ -230,6 +230,8 @@ class AttentionStrider {
       strided.inputs[i] = base;
       strided.Set(names[i].second, std::move(reached));
     }
+    if (has_mask && TakeRepeatedMask(node.inputs[3], *mask, strided.inputs[3], flash))
+      strided.Set("mask_images", flash.mask_images);
     const int writer = FollowingTranspose(node.outputs[0]);
     Shape shape = problem->shape;
     if (writer >= 0) Turn(editor_.node(static_cast<size_t>(writer)), AttentionFormOf(node, "out_form"), shape, flash);
@@ -246,6 +248,26 @@ class AttentionStrider {
       editor_.Remove(static_cast<size_t>(writer));
     }
     editor_.Replace(index, std::move(strided));
+  }
+
+  // A mask [images, heads, rows, columns] that Expand and Reshape made out of fewer images, as windows have it: those
+  // are read again and again.
+  bool TakeRepeatedMask(const std::string& mask, const Shape& shape, std::string& base, FlashProblem& flash) const {
+    const int view = editor_.Producer(mask);
+    if (view < 0 || editor_.node(static_cast<size_t>(view)).op_type != "Reshape" || shape.rank() != 4) return false;
+    const std::string& repeated = editor_.node(static_cast<size_t>(view)).inputs[0];
+    const int expand = editor_.Producer(repeated);
+    if (expand < 0 || editor_.node(static_cast<size_t>(expand)).op_type != "Expand") return false;
+    const std::string& from = editor_.node(static_cast<size_t>(expand)).inputs[0];
+    const std::optional<Shape> whole = ShapeOf(repeated), few = ShapeOf(from);
+    if (!whole || !few || whole->rank() != 5 || few->rank() != 5 || (*few)[0] != 1) return false;
+    for (size_t i = 1; i < 5; ++i)
+      if ((*few)[i] != (*whole)[i] || (i > 1 && (*whole)[i] != shape[i - 1])) return false;
+    const std::vector<int64_t> strides = few->Strides();
+    for (size_t i = 0; i < 4; ++i) flash.mask[i] = (*few)[i + 1] == 1 ? 0 : strides[i + 1];
+    flash.mask_images = (*few)[1];
+    base = from;
+    return true;
   }
 
   // The only reader of a result, where that puts its axes in another order but leaves columns last.

@@ -5,8 +5,9 @@
 
 PyTorch is the faster of the network captured into a CUDA graph (channels last for convolutional networks, cuDNN's
 search on) and torch.compile(mode='reduce-overhead'); --no-compile leaves the second out, which takes most of the time.
-Inputs lie on the GPU and results stay there. Each turn is PyTorch, then `ferry bench`; a figure is the median of the
-turns' medians. The last column is PyTorch's time over Ferry's: above 1, Ferry is faster.
+Inputs lie on the GPU and results stay there. Each turn is 30 runs of PyTorch by the GPU's clock, then 30 of Ferry by the
+host's; a figure is the median of the turns' medians. Ferry's first run, which finds what is fastest, comes before. The
+last column is PyTorch's time over Ferry's: above 1, Ferry is faster.
 """
 import argparse
 import json
@@ -105,27 +106,46 @@ def pytorch_ways(name, batch, precision, compiles):
     return ways
 
 
-def ferry_ms(ferry, model, name, batch, precision):
-    command = [ferry, "bench", str(model), "--provider", "cuda,cpu", "--precision", precision, "--on-device",
-               "--iters", "30", "--warmup", "5", "--json"]
-    for dim in ([] if name in BATCH_OF_ONE else [f"batch={batch}"]) + DIMS.get(name, []):
-        command += ["--dim", dim]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr.strip())
-    return json.loads(done.stdout)["median_ms"]
+class Ferry:
+    """`ferry bench` of one network, which runs when it is asked."""
+
+    def __init__(self, ferry, model, name, batch, precision):
+        command = [ferry, "bench", str(model), "--provider", "cuda,cpu", "--precision", precision, "--on-device",
+                   "--on-request"]
+        for dim in ([] if name in BATCH_OF_ONE else [f"batch={batch}"]) + DIMS.get(name, []):
+            command += ["--dim", dim]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(self.process.communicate()[1].strip())
+        return json.loads(line)
+
+    def median_ms(self, times=30):
+        self.process.stdin.write(f"5\n{times}\n")
+        self.process.stdin.flush()
+        self.answer()
+        return statistics.median(self.answer()["times_ms"])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.communicate()
 
 
 def measure(options, name, batch, precision, folder):
     model = unpack(name, folder)
-    ferry_ms(options.ferry, model, name, batch, precision)  # finds what is fastest, which later processes know
-    with torch.inference_mode():
+    with torch.inference_mode(), Ferry(options.ferry, model, name, batch, precision) as ferry:
         ways = pytorch_ways(name, batch, precision, not options.no_compile)
         theirs, ours = {way: [] for way in ways}, []
         for _ in range(options.turns):
             for way, run in ways.items():
                 theirs[way].append(median_ms(run))
-            ours.append(ferry_ms(options.ferry, model, name, batch, precision))
+            ours.append(ferry.median_ms())
     best = min(theirs, key=lambda way: statistics.median(theirs[way]))
     return best, statistics.median(theirs[best]), statistics.median(ours)
 

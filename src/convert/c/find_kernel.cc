@@ -11,7 +11,7 @@ KernelWriter FindKernel(const Node& node) {
          {&ElementwiseKernels(), &ReductionKernels(), &ProductKernels(), &ConvolutionKernels(), &PoolKernels(),
           &MovementKernels(), &QuantizedKernels(), &NormalizationKernels(), &IndexingKernels(), &AttentionKernels(),
           &LossKernels(), &QuantizeKernels(), &NhwcKernels(), &RecurrentKernels(), &SignalKernels(),
-          &LinearAttentionKernels(), &SamplingKernels(), &ClassicKernels()})
+          &LinearAttentionKernels(), &SamplingKernels(), &ClassicKernels(), &BlockedKernels()})
       for (const KernelEntry& entry : *family) all.emplace(entry.name, entry.write);
     return all;
   }();

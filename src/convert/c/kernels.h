@@ -33,5 +33,6 @@ const std::vector<KernelEntry>& LossKernels();
 const std::vector<KernelEntry>& LinearAttentionKernels();
 const std::vector<KernelEntry>& SamplingKernels();
 const std::vector<KernelEntry>& ClassicKernels();
+const std::vector<KernelEntry>& BlockedKernels();
 
 }  // namespace ferry::c

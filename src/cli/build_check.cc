@@ -151,6 +151,22 @@ std::string TestText(const CBuild& built, const std::vector<Tensor>& inputs, con
              "  return wrong;\n}\n");
 }
 
+size_t MeasureCode(const CBuild& built, const std::string& folder) {
+  const TemporaryFolder work;
+  const std::string object = JoinPath(work.path(), "net.o"), log = JoinPath(work.path(), "log");
+  if (!built.weights.empty()) return 0;
+  const char* chosen = std::getenv("CC");
+  std::vector<std::string> words = {chosen && *chosen ? chosen : "cc", "-std=gnu99", "-Os", "-w", "-c"};
+  for (const std::string& word :
+       {Cat("-I", folder), JoinPath(folder, Cat(built.name, ".c")), std::string("-o"), object})
+    words.push_back(word);
+  if (RunProgram(words, log) != 0 || RunProgram({"size", object}, log) != 0) return 0;
+  const std::string text = ReadText(log);
+  const size_t line = text.find('\n');
+  const size_t all = line == std::string::npos ? 0 : std::strtoul(text.c_str() + line, nullptr, 10);
+  return all > built.weight_bytes ? all - built.weight_bytes : 0;
+}
+
 CompiledRun CompileAndRun(const CBuild& built, const std::string& folder, const std::vector<Tensor>& inputs,
                           double seconds, const std::vector<std::string>& flags) {
   const TemporaryFolder work;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "base/atomic_file.h"
 #include "base/directory.h"
@@ -52,6 +53,7 @@ constexpr Option kOptions[] = {
      .completes = Completes::kFile},
     {.name = "test",
      .help = "write NAME_test.c, too: a main() for the board, with inputs and what the engine answers; 0 is the same"},
+    {.name = "layers", .help = "list every step: its multiply-adds, and the bytes of the arena that are alive in it"},
     {.name = "bench", .help = "compile it with -O3 -march=native and time it"},
 };
 
@@ -125,9 +127,10 @@ int64_t BytesFrom(const Arguments& arguments, std::string_view option) {
 }
 
 struct Verdict {
-  bool asked = false, good = true;
-  std::string reason;
+  bool good = true;
+  std::string reason = {};
   double us = 0;
+  size_t code_bytes = 0;
 };
 
 // Inputs for the compiled program, in the order of the call.
@@ -151,7 +154,7 @@ std::vector<Tensor> InputsFor(const CBuild& built, const Session& session, const
 
 Verdict Check(const CBuild& built, const std::string& folder, const std::string& path, const Recorded& recorded,
               const Arguments& arguments) {
-  Verdict verdict{.asked = true};
+  Verdict verdict;
   const std::shared_ptr<Session> session = Session::Open(path, {.threads = 1, .exact = true});
   const std::vector<Tensor> inputs = InputsFor(built, *session, recorded, DimensionsFrom(arguments));
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -172,20 +175,32 @@ Verdict Check(const CBuild& built, const std::string& folder, const std::string&
   if (arguments.Has("verify")) {
     const CompiledRun run = CompileAndRun(
         built, folder, inputs, 0, {"-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1"});
-    if (!run.compiler_log.empty()) return {true, false, Cat("it does not compile:\n", run.compiler_log), 0};
+    if (!run.compiler_log.empty()) return {false, Cat("it does not compile:\n", run.compiler_log)};
     for (size_t i = 0; i < run.outputs.size(); ++i) {
       std::string why = CompareOutput(run.outputs[i], expected[i].tensor()).Explain();
       if (!why.empty() && i < recorded.outputs.size() && CompareOutput(run.outputs[i], recorded.outputs[i]).within())
         why.clear();
-      if (!why.empty()) return {true, false, Cat("output '", Printable(built.outputs[i].name), "': ", why), 0};
+      if (!why.empty()) return {false, Cat("output '", Printable(built.outputs[i].name), "': ", why), 0};
     }
   }
   if (arguments.Has("bench")) {
     const CompiledRun run = CompileAndRun(built, folder, inputs, 1, {"-std=gnu99", "-w", "-O3", "-march=native"});
-    if (!run.compiler_log.empty()) return {true, false, Cat("it does not compile:\n", run.compiler_log), 0};
+    if (!run.compiler_log.empty()) return {false, Cat("it does not compile:\n", run.compiler_log)};
     verdict.us = run.median_us;
   }
   return verdict;
+}
+
+std::string LayersText(const CBuild& built, int64_t multiply_adds) {
+  std::string text = "  multiply-adds  share   bytes alive  step\n";
+  for (const CStep& step : built.steps) {
+    char numbers[80];
+    std::snprintf(numbers, sizeof numbers, "%15lld %5.1f %% %13zu  ", static_cast<long long>(step.multiply_adds),
+                  100.0 * static_cast<double>(step.multiply_adds) / std::max(1.0, static_cast<double>(multiply_adds)),
+                  step.live_bytes);
+    text += Cat(numbers, step.op, " '", Printable(step.node), "'\n");
+  }
+  return text;
 }
 
 Json StripesJson(const CBuild& built) {
@@ -234,6 +249,7 @@ void Report(const Arguments& arguments, const CBuild& built, const std::string& 
     if (!built.stripes.empty()) all.Set("stripes", StripesJson(built));
     if (arguments.Has("verify")) all.Set("verified", verdict.good);
     if (verdict.us > 0) all.Set("median_us", verdict.us);
+    if (verdict.code_bytes > 0) all.Set("code_bytes", static_cast<int64_t>(verdict.code_bytes));
     return PrintJson(all);
   }
   std::string text =
@@ -245,6 +261,8 @@ void Report(const Arguments& arguments, const CBuild& built, const std::string& 
                 " stripes: ", HumanCount(static_cast<double>(run.more_multiply_adds)), " multiply-adds more\n");
   for (const CArgument& input : built.inputs)
     if (input.is_fixed) text += Cat("input '", Printable(input.name), "' is fixed\n");
+  if (verdict.code_bytes > 0) text += Cat("code ", verdict.code_bytes, " bytes on this machine (-Os)\n");
+  if (arguments.Has("layers")) text += LayersText(built, multiply_adds);
   if (arguments.Has("verify")) text += "compiled, run, and as the engine has it\n";
   if (verdict.us > 0) text += Cat(HumanTime(verdict.us / 1000), " a run\n");
   Print(text);
@@ -283,6 +301,7 @@ int Run(const Arguments& arguments) {
   Verdict verdict;
   if (arguments.Has("verify") || arguments.Has("test") || arguments.Has("bench"))
     verdict = Check(built, folder, path, recorded, arguments);
+  if (arguments.Has("layers") || arguments.Has("bench")) verdict.code_bytes = MeasureCode(built, folder);
   if (!verdict.good) {
     Print(Cat(Printable(JoinPath(folder, built.name)), ".c: ", verdict.reason, "\n"));
     return kAnswerIsNo;

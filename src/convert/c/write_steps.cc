@@ -176,7 +176,8 @@ void GraphWriter::Emit(StepWriter& w, const std::vector<int>& inputs, const std:
   }
   program_.lines.push_back(Cat(indent_, function, "(", arguments, ");"));
   Step step{.time = time, .overwrites = w.overwrites, .inputs = inputs, .output = outputs.empty() ? -1 : outputs[0]};
-  step.report = {w.node.name, w.node.op_type, function, w.multiply_adds, 0};
+  const std::string& known_by = w.node.name.empty() && !w.node.outputs.empty() ? w.node.outputs[0] : w.node.name;
+  step.report = {known_by, w.node.op_type, function, w.multiply_adds, 0};
   program_.steps.push_back(std::move(step));
 }
 

@@ -23,7 +23,7 @@ void WriteFile(const std::string& path, std::string_view text) {
 // The memory sanitizer knows what nobody has written; elsewhere it is no number, and no index.
 constexpr std::string_view kPoison = R"(#if defined(__has_feature)
 #if __has_feature(memory_sanitizer)
-#include <sanitizer/msan_interface.h>
+void __msan_poison(const volatile void *from, size_t bytes);
 #define POISON __msan_poison(arena, sizeof arena)
 #endif
 #endif

@@ -6,8 +6,6 @@
 
 #if HWY_TARGET == HWY_NEON && defined(__aarch64__)
 
-#include <arm_neon.h>
-
 namespace ferry::FERRY_ISA {
 namespace {
 

@@ -106,14 +106,6 @@ Float16 ToFloat16(float value) {
   else  // halves to even; a carry goes into the exponent, as it should
     code = (magnitude - ((127u - 15) << 23) + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
   return {static_cast<uint16_t>(code | sign)};
-  const uint32_t bits = FloatBits(value), magnitude = bits & 0x7fffffffu;
-  // From 2^-14 to below 65520, where both are normal: the exponent moves, and a carry out of the mantissa is right.
-  constexpr uint32_t kLeast = 0x38800000u, kTooLarge = 0x477ff000u, kMove = 112u << 23;
-  if (magnitude >= kLeast && magnitude < kTooLarge) {
-    const uint32_t moved = magnitude - kMove, code = (moved + 0xfffu + (moved >> 13 & 1u)) >> 13;
-    return {static_cast<uint16_t>((bits >> 16 & 0x8000u) | code)};
-  }
-  return {static_cast<uint16_t>(Encode(kHalf, value, Overflow::kSpecial))};
 }
 
 BFloat16 ToBFloat16(float value) {

@@ -94,6 +94,8 @@ TEST(BuildC, LargeWeightsGoToAFileThatTheAssemblerTakesIn) {
   EXPECT_THAT(built.source, HasSubstr(".incbin"));
   EXPECT_LT(built.source.size(), 40000u);
   EXPECT_THAT(built.cmake, HasSubstr("NET_BIN"));
+}
+
 // y grows by one element in every turn.
 TEST(BuildC, LoopsWhoseShapesChangeAreWrittenOut) {
   auto body = std::make_shared<Graph>();

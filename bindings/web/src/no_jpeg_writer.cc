@@ -1,4 +1,5 @@
-// libtiff names what writes JPEG beside what reads it. Nothing here writes: whoever asked would get the library's error.
+// libtiff names what writes JPEG beside what reads it. Nothing here writes: whoever asked would get the library's
+// error.
 #include <cstdio>
 // jpeglib.h needs FILE declared before it.
 #include <jpeglib.h>

@@ -89,7 +89,7 @@ class Builder {
     std::vector<std::string> outputs;
     for (const ValueInfo& output : model.graph.outputs) outputs.push_back(output.name);
     try {
-      const c::WriterOptions options{request_.fast};
+      const c::WriterOptions options{request_.fast, request_.target};
       const c::ProgramRequest wanted{input_names_, outputs, options};
       program_ = c::WriteProgram(rewritten_, wanted);
       if (request_.most_arena_bytes > 0 && program_.arena_bytes > request_.most_arena_bytes) {
@@ -97,8 +97,6 @@ class Builder {
         program_ = std::move(fitted.program);
         stripes_ = std::move(fitted.stripes);
       }
-      const c::WriterOptions options{request_.fast, request_.target};
-      c::WriteSteps(rewritten_.graph, rewritten_.facts, input_names_, outputs, options, program_);
     } catch (const c::NeedsValue& needs) {
       if (Fix({needs.name})) return false;
       Fail(ErrorCode::kUnsupported, "value '", Printable(needs.name),

@@ -24,7 +24,6 @@ struct CBuildRequest {
   bool weights_file = false;                  // large weights go to a file that the assembler takes in
   size_t most_arena_bytes = 0;                // steps are done by stripes until the arena has no more; 0: as it comes
   CTarget target = CTarget::kAny;
-  bool weights_file = false;  // large weights go to a file that the assembler takes in
 };
 
 struct CArgument {

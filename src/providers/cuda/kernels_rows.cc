@@ -472,12 +472,10 @@ std::vector<KernelSource> AllKernelSources() {
     shape.has_bias = shape.has_sum = flag;
     all.push_back(DepthwiseSource(shape, flag ? 4 : 1, flag ? 4 : 1));
   }
-  for (auto more : {LayoutSources, IndexSources, FillSources, RecurrentSources, ChannelSources, QuantizedSources})
+  for (auto more :
+       {LayoutSources, IndexSources, FillSources, RecurrentSources, ChannelSources, QuantizedSources, FlashSources,
+        PackSources, PatchSources, GroupedSources, JoinSources, ProductSources, FewRowsSources, RotarySources})
     for (KernelSource& source : more()) all.push_back(std::move(source));
-  for (KernelSource& source : FlashSources()) all.push_back(std::move(source));
-  for (KernelSource& source : LayoutSources()) all.push_back(std::move(source));
-  for (auto more : {FlashSources, PackSources, PatchSources, GroupedSources, JoinSources, ProductSources,
-                    FewRowsSources, RotarySources})
   return all;
 }
 

@@ -1,5 +1,5 @@
-// Attention in shifted windows, as exporters write it: scores and a bias, taken apart into images and windows for a mask
-// of each window, and put together again. The masks become one addend of the scores.
+// Attention in shifted windows, as exporters write it: scores and a bias, taken apart into images and windows for a
+// mask of each window, and put together again. The masks become one addend of the scores.
 #pragma once
 
 #include "graph/model.h"

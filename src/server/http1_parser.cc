@@ -78,15 +78,18 @@ struct Http1Parser::State {
   std::optional<Parser> parser;
   int status = 0;
   bool fresh = true;
+  size_t too_few = 0;  // so many bytes were left over the last time: only more of them help
 };
 
 Http1Parser::Http1Parser(size_t most_body, size_t most_header)
-    : state_(std::make_unique<State>(State{most_body, most_header, std::nullopt, 0, true})) {
+    : state_(std::make_unique<State>(State{most_body, most_header, std::nullopt, 0, true, 0})) {
   state_->parser.emplace(most_body, most_header);
 }
 Http1Parser::~Http1Parser() = default;
 
 size_t Http1Parser::Feed(std::string_view bytes) {
+  if (bytes.size() <= state_->too_few) return 0;
+  state_->too_few = 0;
   size_t taken = 0;
   while (taken < bytes.size() && !state_->parser->is_done() && state_->status == 0) {
     error_code error;
@@ -94,7 +97,10 @@ size_t Http1Parser::Feed(std::string_view bytes) {
         state_->parser->put(boost::asio::const_buffer(bytes.data() + taken, bytes.size() - taken), error);
     taken += used;
     state_->fresh = state_->fresh && used == 0 && bytes.empty();
-    if (error == http::error::need_more) break;
+    if (error == http::error::need_more) {
+      state_->too_few = bytes.size() - taken;
+      break;
+    }
     if (error) state_->status = error == http::error::body_limit ? 413 : error == http::error::header_limit ? 431 : 400;
     if (used == 0 && !error) break;
   }
@@ -113,6 +119,7 @@ std::shared_ptr<HttpRequest> Http1Parser::TakeRequest() {
   std::shared_ptr<HttpRequest> request = std::move(state_->parser->request);
   state_->parser.emplace(state_->most_body, state_->most_header);
   state_->fresh = true;
+  state_->too_few = 0;
   return request;
 }
 

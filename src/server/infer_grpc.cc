@@ -14,6 +14,10 @@ using protozero::pbf_wire_type;
 
 std::string_view View(protozero::data_view view) { return {view.data(), view.size()}; }
 
+// A field as it must come on the wire; in another form it is an unknown one, and skipped.
+constexpr uint32_t Bytes(uint32_t tag) { return protozero::tag_and_type(tag, pbf_wire_type::length_delimited); }
+constexpr uint32_t Number(uint32_t tag) { return protozero::tag_and_type(tag, pbf_wire_type::varint); }
+
 struct Parameter {
   enum class Kind { kNone, kBool, kInteger, kString, kDouble } kind = Kind::kNone;
   bool flag = false;
@@ -25,25 +29,25 @@ struct Parameter {
 std::pair<std::string, Parameter> ReadParameter(pbf_reader entry) {
   std::pair<std::string, Parameter> out;
   while (entry.next()) {
-    if (entry.tag() == 1) {
+    if (entry.tag_and_type() == Bytes(1)) {
       out.first = entry.get_string();
-    } else if (entry.tag() == 2) {
+    } else if (entry.tag_and_type() == Bytes(2)) {
       pbf_reader value = entry.get_message();
       Parameter& parameter = out.second;
-      while (value.next()) switch (value.tag()) {
-          case 1:
+      while (value.next()) switch (value.tag_and_type()) {
+          case Number(1):
             parameter.kind = Parameter::Kind::kBool;
             parameter.flag = value.get_bool();
             break;
-          case 2:
+          case Number(2):
             parameter.kind = Parameter::Kind::kInteger;
             parameter.integer = value.get_int64();
             break;
-          case 3:
+          case Bytes(3):
             parameter.kind = Parameter::Kind::kString;
             parameter.text = value.get_string();
             break;
-          case 5:
+          case Number(5):
             parameter.kind = Parameter::Kind::kInteger;
             parameter.integer = static_cast<int64_t>(std::min<uint64_t>(value.get_uint64(), INT64_MAX));
             break;
@@ -111,12 +115,13 @@ Shape& AddDims(pbf_reader& reader, Shape& shape) {
 
 Input ReadInput(pbf_reader reader) {
   Input input;
-  while (reader.next()) switch (reader.tag()) {
-      case 1: input.name = reader.get_string(); break;
-      case 2: input.datatype = reader.get_string(); break;
-      case 3: AddDims(reader, input.shape); break;
-      case 4: input.parameters.Take(ReadParameter(reader.get_message())); break;
-      case 5: input.contents = View(reader.get_view()); break;
+  while (reader.next()) switch (reader.tag_and_type()) {
+      case Bytes(1): input.name = reader.get_string(); break;
+      case Bytes(2): input.datatype = reader.get_string(); break;
+      case Bytes(3):
+      case Number(3): AddDims(reader, input.shape); break;
+      case Bytes(4): input.parameters.Take(ReadParameter(reader.get_message())); break;
+      case Bytes(5): input.contents = View(reader.get_view()); break;
       default: reader.skip();
     }
   return input;
@@ -166,6 +171,9 @@ class ContentsReader {
         Refuse(Code::kInvalidArgument, "unexpected explicit tensor data for input tensor '", Printable(input_.name),
                "' for model '", model_, "': its field is not the one of datatype '", DatatypeName(tensor_.dtype()),
                "'");
+      if (reader.wire_type() != pbf_wire_type::length_delimited && reader.wire_type() != AloneOnTheWire())
+        Refuse(Code::kInvalidArgument, "the bytes are no inference.InferTensorContents of datatype '",
+               DatatypeName(tensor_.dtype()), "'");
       TakeField(reader);
     }
     if (taken_ != tensor_.size())
@@ -175,6 +183,15 @@ class ContentsReader {
   }
 
  private:
+  // The form of one element that is not packed with others.
+  pbf_wire_type AloneOnTheWire() const {
+    switch (tensor_.dtype()) {
+      case DType::kFloat: return pbf_wire_type::fixed32;
+      case DType::kDouble: return pbf_wire_type::fixed64;
+      case DType::kString: return pbf_wire_type::length_delimited;
+      default: return pbf_wire_type::varint;
+    }
+  }
   void TakeField(pbf_reader& reader) {
     const bool packed = reader.wire_type() == pbf_wire_type::length_delimited;
     switch (tensor_.dtype()) {
@@ -222,9 +239,9 @@ class ContentsReader {
 RequestedOutput ReadOutput(pbf_reader reader, const SharedMemory& memory) {
   RequestedOutput output;
   TensorParameters parameters;
-  while (reader.next()) switch (reader.tag()) {
-      case 1: output.name = reader.get_string(); break;
-      case 2: parameters.Take(ReadParameter(reader.get_message())); break;
+  while (reader.next()) switch (reader.tag_and_type()) {
+      case Bytes(1): output.name = reader.get_string(); break;
+      case Bytes(2): parameters.Take(ReadParameter(reader.get_message())); break;
       default: reader.skip();
     }
   output.classes = parameters.classes;
@@ -260,12 +277,12 @@ InferRequest Read(const std::shared_ptr<const std::string>& message, const Serve
   std::vector<Input> inputs;
   std::vector<std::string_view> raw;
   pbf_reader reader(message->data(), message->size());
-  while (reader.next()) switch (reader.tag()) {
-      case 3: out.id = reader.get_string(); break;
-      case 4: TakeRequestParameter(ReadParameter(reader.get_message()), out); break;
-      case 5: inputs.push_back(ReadInput(reader.get_message())); break;
-      case 6: out.outputs.push_back(ReadOutput(reader.get_message(), memory)); break;
-      case 7: raw.push_back(View(reader.get_view())); break;
+  while (reader.next()) switch (reader.tag_and_type()) {
+      case Bytes(3): out.id = reader.get_string(); break;
+      case Bytes(4): TakeRequestParameter(ReadParameter(reader.get_message()), out); break;
+      case Bytes(5): inputs.push_back(ReadInput(reader.get_message())); break;
+      case Bytes(6): out.outputs.push_back(ReadOutput(reader.get_message(), memory)); break;
+      case Bytes(7): raw.push_back(View(reader.get_view())); break;
       default: reader.skip();
     }
   size_t next = 0;
@@ -312,10 +329,10 @@ GrpcTarget ReadGrpcTarget(std::string_view message) {
   try {
     GrpcTarget target;
     pbf_reader reader(message.data(), message.size());
-    while (reader.next()) switch (reader.tag()) {
-        case 1: target.model = reader.get_string(); break;
-        case 2: target.version = reader.get_string(); break;
-        case 3: target.id = reader.get_string(); break;
+    while (reader.next()) switch (reader.tag_and_type()) {
+        case Bytes(1): target.model = reader.get_string(); break;
+        case Bytes(2): target.version = reader.get_string(); break;
+        case Bytes(3): target.id = reader.get_string(); break;
         default: reader.skip();
       }
     return target;

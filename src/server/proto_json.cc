@@ -28,6 +28,19 @@ int32_t EnumNumber(const ProtoEnum& enumeration, const Json& value, std::string_
   Refuse(Code::kInvalidArgument, place, " is none of ", enumeration.name, "'s values");
 }
 
+pbf_wire_type WireTypeOf(FieldKind kind) {
+  switch (kind) {
+    case FieldKind::kDouble: return pbf_wire_type::fixed64;
+    case FieldKind::kFloat: return pbf_wire_type::fixed32;
+    case FieldKind::kString:
+    case FieldKind::kBytes:
+    case FieldKind::kMessage: return pbf_wire_type::length_delimited;
+    default: return pbf_wire_type::varint;
+  }
+}
+
+bool CanBePacked(const ProtoField& field) { return WireTypeOf(field.kind) != pbf_wire_type::length_delimited; }
+
 class Decoder {
  public:
   static Json Message(std::string_view bytes, const ProtoMessage& message, int depth) {
@@ -37,7 +50,10 @@ class Decoder {
     protozero::pbf_reader reader(bytes.data(), bytes.size());
     while (reader.next()) {
       const ProtoField* field = message.Find(reader.tag());
-      if (!field) {
+      // What comes in another form than the schema's is not that field.
+      const bool is_packed =
+          field && field->repeated && reader.wire_type() == pbf_wire_type::length_delimited && CanBePacked(*field);
+      if (!field || (!is_packed && reader.wire_type() != WireTypeOf(field->kind))) {
         reader.skip();
         continue;
       }
@@ -86,9 +102,7 @@ class Decoder {
       list.Set(name, value ? *value : is_message ? Json(Json::Object{}) : Json(""));
       return;
     }
-    const bool can_be_packed =
-        field.kind != FieldKind::kString && field.kind != FieldKind::kBytes && field.kind != FieldKind::kMessage;
-    if (!can_be_packed || reader.wire_type() != pbf_wire_type::length_delimited) {
+    if (!CanBePacked(field) || reader.wire_type() != pbf_wire_type::length_delimited) {
       list.Add(One(reader, field, depth));
       return;
     }

@@ -1,5 +1,6 @@
 #include "server/http1_parser.h"
 
+#include <algorithm>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
 #include <optional>
@@ -88,7 +89,9 @@ Http1Parser::Http1Parser(size_t most_body, size_t most_header)
 Http1Parser::~Http1Parser() = default;
 
 size_t Http1Parser::Feed(std::string_view bytes) {
-  if (bytes.size() <= state_->too_few) return 0;
+  // Whatever is still to come then has five bytes at least ("0", two ends of line), and Beast relies on it.
+  constexpr size_t kLeast = 5;
+  if (state_->too_few > 0 && bytes.size() < std::max(state_->too_few + 1, kLeast)) return 0;
   state_->too_few = 0;
   size_t taken = 0;
   while (taken < bytes.size() && !state_->parser->is_done() && state_->status == 0) {

@@ -37,7 +37,7 @@ std::pair<std::string, Parameter> ReadParameter(pbf_reader entry) {
       while (value.next()) switch (value.tag_and_type()) {
           case Number(1):
             parameter.kind = Parameter::Kind::kBool;
-            parameter.flag = value.get_bool();
+            parameter.flag = value.get_uint64() != 0;
             break;
           case Number(2):
             parameter.kind = Parameter::Kind::kInteger;
@@ -195,7 +195,7 @@ class ContentsReader {
   void TakeField(pbf_reader& reader) {
     const bool packed = reader.wire_type() == pbf_wire_type::length_delimited;
     switch (tensor_.dtype()) {
-      case DType::kBool: return packed ? All<bool>(reader.get_packed_bool()) : Put<bool>(reader.get_bool());
+      case DType::kBool: return packed ? All<bool>(reader.get_packed_bool()) : Put<bool>(reader.get_uint64() != 0);
       case DType::kInt8: return packed ? All<int8_t>(reader.get_packed_int32()) : Put<int8_t>(reader.get_int32());
       case DType::kInt16: return packed ? All<int16_t>(reader.get_packed_int32()) : Put<int16_t>(reader.get_int32());
       case DType::kInt32: return packed ? All<int32_t>(reader.get_packed_int32()) : Put<int32_t>(reader.get_int32());

@@ -80,7 +80,7 @@ class Decoder {
       case FieldKind::kUInt64: return reader.get_uint64();
       case FieldKind::kInt32: return reader.get_int32();
       case FieldKind::kUInt32: return reader.get_uint32();
-      case FieldKind::kBool: return reader.get_bool();
+      case FieldKind::kBool: return reader.get_uint64() != 0;  // protozero's get_bool reads past the end
       case FieldKind::kEnum: return EnumName(*field.enumeration, reader.get_enum());
       case FieldKind::kString:
       case FieldKind::kBytes: return reader.get_string();

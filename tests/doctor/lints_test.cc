@@ -31,7 +31,7 @@ TEST(Lints, HaveNamesAndMeaningsAndAreSorted) {
     EXPECT_FALSE(lint->remedy.empty());
     EXPECT_EQ(FindLint(lint->name), lint);
   }
-  EXPECT_EQ(AllLints().size(), 22u);
+  EXPECT_EQ(AllLints().size(), 23u);
 }
 
 TEST(Lints, FindNothingInAGoodModel) {
@@ -180,6 +180,28 @@ TEST(QuantizationRange, FindsScalesAndRangesThatDoNotFit) {
   EXPECT_EQ(findings[0].place.op_type, "QuantizeLinear");
   EXPECT_TRUE(Apply("quantization-range", with(0.01f)).empty());
   EXPECT_EQ(Apply("quantization-range", with(0)).size(), 3u) << "both nodes have the scale, and one cuts off";
+}
+
+TEST(QuantizationPlacement, TensorRtWantsCodesOnBothSidesAndScalesOfChannels) {
+  auto with = [](bool coded, int64_t axis) {
+    std::vector<Node> nodes = {MakeNode("QuantizeLinear", {"x", "s", "z"}, {"q"}),
+                               MakeNode("DequantizeLinear", {"q", "s", "z"}, {"d"}),
+                               MakeNode("DequantizeLinear", {"codes", "scales"}, {"w"}, {Attribute("axis", axis)}),
+                               MakeNode("MatMul", {coded ? "d" : "x", "w"}, {"y"})};
+    if (!coded) nodes.erase(nodes.begin(), nodes.begin() + 2);
+    return MakeModel({MakeInfo("x", DType::kFloat, {2, 4})}, nodes, {MakeInfo("y", DType::kFloat, {2, 4})},
+                     {MakeStored("s", Tensor::Scalar(0.1f)), MakeStored("z", Tensor::Zeros(DType::kInt8, {})),
+                      MakeStored("codes", Tensor::Zeros(DType::kInt8, {4, 4})),
+                      MakeStored("scales", Tensor::FromVector<float>({1, 1, 1, 1}))});
+  };
+  EXPECT_TRUE(Apply("quantization-placement", with(true, 1), For("tensorrt")).empty());
+  EXPECT_TRUE(Apply("quantization-placement", with(false, 1), For("onnxruntime-cpu")).empty());
+  std::vector<Finding> findings = Apply("quantization-placement", with(false, 1), For("tensorrt"));
+  ASSERT_EQ(findings.size(), 1u) << Listing(findings);
+  EXPECT_NE(findings[0].message.find("computes in float"), std::string::npos);
+  findings = Apply("quantization-placement", with(true, 0), For("tensorrt"));
+  ASSERT_EQ(findings.size(), 1u) << Listing(findings);
+  EXPECT_NE(findings[0].message.find("axis 1"), std::string::npos);
 }
 
 TEST(Waste, UnusedInitializersGo) {

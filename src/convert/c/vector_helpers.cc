@@ -4,7 +4,7 @@
 namespace ferry::c {
 namespace {
 
-constexpr std::string_view kVectors = R"(#ifdef __FP_FAST_FMAF
+constexpr std::string_view kVectors = R"c(#ifdef __FP_FAST_FMAF
 #define MADD(a, b, c) __builtin_fmaf((a), (b), (c))
 #else
 #define MADD(a, b, c) ((a) * (b) + (c))
@@ -12,13 +12,13 @@ constexpr std::string_view kVectors = R"(#ifdef __FP_FAST_FMAF
 #if defined(__GNUC__) && (defined(__SSE2__) || (defined(__aarch64__) && defined(__ARM_NEON)))
 #define VECTORS 1
 #if defined(__clang__)
-#define UNROLL _Pragma("unroll")
+#define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 #define TILE_INLINE static __attribute__((always_inline, unused)) inline
 #if defined(__SSE2__)
-)"
+)c"
                                       "#include <immintrin.h>\n"
                                       R"(#else
 )"

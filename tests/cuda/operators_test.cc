@@ -5,6 +5,7 @@
 #include "engine/plan_file.h"
 #include "engine/session.h"
 #include "gmock/gmock.h"
+#include "measure/plan_summary.h"
 #include "ops/support/cast_tensor.h"
 #include "providers/cuda/state.h"
 #include "tests/cuda/device_test.h"
@@ -214,6 +215,19 @@ std::vector<OneNodeCase> AllCases() {
   for (auto make : {IndexCases, FillCases, ChannelCases, RecurrentCases, QuantizedCases})
     for (OneNodeCase& test : make()) all.push_back(std::move(test));
   return all;
+}
+
+// Planned as for a device, whether or not there is one: nothing but copies is left to the CPU.
+TEST(CudaPlacement, TakesEveryOperatorOfTheseCases) {
+  for (const OneNodeCase& test : AllCases()) {
+    SCOPED_TRACE(test.what);
+    try {
+      for (const PlannedStep& step : SummarizePlan(ModelOf(test), {}, {.threads = 1, .provider = "cuda"}).steps)
+        EXPECT_TRUE(step.provider == "cuda" || step.op == "Copy") << step.op << " by " << step.provider;
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.message();
+    }
+  }
 }
 
 class CudaOperators : public DeviceTest {};

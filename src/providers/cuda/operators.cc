@@ -104,8 +104,18 @@ int AddActivation(Chain& chain, int value, const Activation& activation, bool ro
   return *activated;
 }
 
+constexpr int64_t kFew = 64;
+
+// What looks through many elements is work for the device, although it makes a few integers of them.
+static bool ReadsMuch(const OperatorRequest& request) {
+  for (size_t i = 0; i < request.node().inputs.size(); ++i)
+    if (const std::optional<Shape> shape = request.ShapeOf(i);
+        shape && shape->ElementCount() > kFew && !request.Constant(i))
+      return true;
+  return false;
+}
+
 bool IsArithmeticOnShapes(const OperatorRequest& request) {
-  constexpr int64_t kFew = 64;
   const DType type = request.ResultType();
   if (type != DType::kInt64 && type != DType::kInt32 && type != DType::kBool) return false;
   const std::optional<Shape> shape = request.ResultShape();
@@ -113,7 +123,7 @@ bool IsArithmeticOnShapes(const OperatorRequest& request) {
 }
 
 std::optional<ChosenKernel> ChooseOperator(const OperatorRequest& request) {
-  if (!request.Has(0) || IsArithmeticOnShapes(request)) return std::nullopt;
+  if (!request.Has(0) || (IsArithmeticOnShapes(request) && !ReadsMuch(request))) return std::nullopt;
   for (auto choose : {ChooseElementwise, ChooseProduct, ChooseMove, ChooseRows, ChooseImage, ChooseAttention,
                       ChooseLayout, ChooseIndex, ChooseRecurrent, ChooseChannels, ChooseQuantized})
     if (std::optional<ChosenKernel> chosen = choose(request)) return chosen;

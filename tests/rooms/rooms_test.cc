@@ -68,9 +68,10 @@ const std::map<std::string, Rooms>& Libraries() {
 }
 
 // The server talks to the network itself, and inflates what comes from there.
-const Rooms kSockets = {"arpa/inet.h", "fcntl.h",     "linux/filter.h", "netdb.h",    "netinet/in.h",   "netinet/tcp.h",
-                        "signal.h",    "sys/epoll.h", "sys/eventfd.h",  "sys/mman.h", "sys/resource.h", "sys/socket.h",
-                        "sys/stat.h",  "sys/uio.h",   "sys/un.h",       "time.h",     "unistd.h",       "zlib.h"};
+const Rooms kSockets = {"arpa/inet.h",    "fcntl.h",      "linux/filter.h", "netdb.h",       "netinet/in.h",
+                        "netinet/tcp.h",  "signal.h",     "sys/epoll.h",    "sys/eventfd.h", "sys/mman.h",
+                        "sys/resource.h", "sys/socket.h", "sys/stat.h",     "sys/time.h",    "sys/uio.h",
+                        "sys/un.h",       "time.h",       "unistd.h",       "zlib.h"};
 const Rooms kPlainC = {"stddef.h", "stdint.h", "stdlib.h", "string.h"};
 
 struct Include {

@@ -123,9 +123,8 @@ void Samples::AddFile(size_t file, int64_t batch) {
 
 const NamedTensors& Samples::Open(size_t file) const {
   if (opened_ != file) {
-    arrays_ = ReadNpz(files_[file]);
-    NameByPosition(arrays_, inputs_);
     arrays_ = ViewNpz(files_[file]);
+    NameByPosition(arrays_, inputs_);
     opened_ = file;
     // Reading looked at every byte; only samples in use are to be in memory.
     for (const auto& [name, tensor] : arrays_) DropPages(tensor.raw(), tensor.bytes());

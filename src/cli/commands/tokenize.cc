@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "generate/tokenizer.h"

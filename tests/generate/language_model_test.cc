@@ -1,6 +1,7 @@
 // Decoders with caches of every kind, held against the same model that reads everything again.
 #include "generate/language_model.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"

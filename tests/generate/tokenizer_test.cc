@@ -1,6 +1,7 @@
 // Tokenizers against recordings of Hugging Face's own library (record_tokenizers.mjs), and hostile files.
 #include "generate/tokenizer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"

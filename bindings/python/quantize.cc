@@ -28,20 +28,19 @@ void Take(const py::dict& options, const char* key, T& to) {
 }
 
 QuantizeOptions OptionsFrom(const py::dict& said) {
-  static constexpr const char* kForms[] = {"int8", "static", "dynamic", "weights", "float16", "bfloat16"};
   static constexpr const char* kReaders[] = {"cpu", "onnxruntime", "tensorrt", "tflite"};
   static constexpr const char* kRanges[] = {"best", "minmax", "percentile", "entropy", "mse"};
   static constexpr const char* kMethods[] = {"best", "nearest", "search", "gptq"};
   QuantizeOptions options;
-  options.form = Word(said, "form", kForms, QuantizeForm::kInt8);
+  std::optional<int> bits;
+  if (said.contains("bits")) bits = py::cast<int>(said["bits"]);
+  SetForm(options, said.contains("form") ? py::cast<std::string>(said["form"]) : "int8", bits);
   options.conventions = Conventions::For(Word(said, "target", kReaders, Reader::kCpu));
   options.ranges = Word(said, "ranges", kRanges, RangeMethod::kBest);
   options.weights = Word(said, "method", kMethods, WeightMethod::kBest);
   Take(said, "data", options.data);
   Take(said, "test", options.test);
   Take(said, "percentile", options.percentile);
-  options.bits = options.form == QuantizeForm::kWeights ? 4 : 8;
-  Take(said, "bits", options.bits);
   Take(said, "block", options.block);
   Take(said, "standard_blocks", options.standard_blocks);
   Take(said, "qoperator", options.qoperator);

@@ -157,7 +157,6 @@ const std::vector<Setting>& Settings() {
       {"model-repository", "DIR",
        "a folder of models: NAME/VERSION/model.onnx, with or without NAME/config.pbtxt; may be repeated",
        [](ServerOptions& o, const std::string& v) { o.repository.folders.push_back(v); }},
-      {"model-store", "DIR", "", [](ServerOptions& o, const std::string& v) { o.repository.folders.push_back(v); }},
       {"model-path", "PATH", "one model: an .onnx file, a folder that holds model.onnx or versions, or a repository",
        FERRY_IGNORED},
       {"model-name", "NAME", "the name of the model of --model-path", FERRY_IGNORED},
@@ -330,6 +329,18 @@ constexpr std::string_view kNoEffect[] = {"allow-cpu-metrics",
                                           "repoagent-directory",
                                           "response-cache-byte-size"};
 
+// The short names that 'ferry serve' promises, and Triton's older one, beside Triton's own.
+std::string FullName(const std::string& name) {
+  static constexpr std::pair<std::string_view, std::string_view> kFullNames[] = {{"repository", "model-repository"},
+                                                                                 {"model-store", "model-repository"},
+                                                                                 {"http", "http-port"},
+                                                                                 {"grpc", "grpc-port"},
+                                                                                 {"metrics", "metrics-port"}};
+  for (const auto& [other, full] : kFullNames)
+    if (name == other) return std::string(full);
+  return name;
+}
+
 [[noreturn]] void FailUnknown(const std::string& name) {
   std::vector<std::string> names;
   for (const Setting& setting : Settings()) names.emplace_back(setting.name);
@@ -384,7 +395,7 @@ ServerOptions ParseOptions(const std::vector<std::string>& words) {
       continue;
     }
     const size_t equals = word.find('=');
-    const std::string name = word.substr(2, equals == std::string::npos ? std::string::npos : equals - 2);
+    const std::string name = FullName(word.substr(2, equals == std::string::npos ? std::string::npos : equals - 2));
     const Setting* found = nullptr;
     for (const Setting& setting : Settings())
       if (setting.name == name) found = &setting;
@@ -421,7 +432,9 @@ std::string HelpText() {
     left.resize(std::max<size_t>(left.size() + 2, 42), ' ');
     out += Cat(left, setting.help, "\n");
   }
-  return out + "\nOther options of Triton are taken and have no effect. See docs/server.md.\n";
+  return out +
+         "\n--repository, --http, --grpc and --metrics are short for --model-repository, --http-port, --grpc-port and "
+         "--metrics-port.\nOther options of Triton are taken and have no effect. See docs/server.md.\n";
 }
 
 int UsableCpus() {

@@ -87,12 +87,36 @@ INSTANTIATE_TEST_SUITE_P(
                       Refused{{"run", "a.onnx", "-x"}, "there is no option -x"},
                       Refused{{"compare", "a.onnx"}, "needs something to compare with: --data FILE.npz"},
                       Refused{{"compare", "a.onnx", "--data", "d.npz", "--rtol", "-1"}, "not negative"},
+                      Refused{{"quantize", "a.onnx", "-o", "b.onnx", "--form", "int3"}, "must be one of"},
                       Refused{{"completion", "fish"}, "must be one of bash, zsh"}));
 
 TEST(Usage, TakesValuesAfterAnEqualsSign) {
   Said said = Ferry({"bench", SimpleNet("torch.onnx"), "--iters=2", "--warmup=0", "--json"});
   EXPECT_EQ(said.status, 0) << said.err;
   EXPECT_EQ(said.json().At("iters").AsInt(), 2);
+}
+
+// One form may be asked for by several names: the files are the same.
+TEST(Usage, TakesShortNamesOfForms) {
+  const std::string folder = ScratchFolder();
+  auto quantized = [&](const char* file, std::vector<std::string> form) {
+    std::vector<std::string> words = {"quantize", SimpleNet("torch.onnx"), "-o", folder + file};
+    words.insert(words.end(), form.begin(), form.end());
+    Said said = Ferry(words);
+    EXPECT_EQ(said.status, 0) << said.err;
+    return ReadText(folder + file);
+  };
+  const std::string eight = quantized("/8.onnx", {"--form", "weights", "--bits", "8"});
+  const std::string four = quantized("/4.onnx", {"--form", "weights"});
+  EXPECT_EQ(quantized("/w8.onnx", {"--form", "weights8"}), eight);
+  EXPECT_EQ(quantized("/w4.onnx", {"--form", "weights4"}), four);
+  EXPECT_NE(eight, four);
+  Said refused =
+      Ferry({"quantize", SimpleNet("torch.onnx"), "-o", folder + "/no.onnx", "--form", "weights4", "--bits", "8"});
+  EXPECT_EQ(refused.status, 3);
+  EXPECT_NE(refused.err.find("contradict"), std::string::npos) << refused.err;
+  EXPECT_EQ(quantized("/fp16.onnx", {"--form", "fp16"}), quantized("/half.onnx", {"--form", "float16"}));
+  EXPECT_EQ(quantized("/bf16.onnx", {"--form", "bf16"}), quantized("/bf.onnx", {"--form", "bfloat16"}));
 }
 
 TEST(Usage, TakesWordsAfterTwoDashesAsTheyAre) {

@@ -131,6 +131,14 @@ TEST(Options, TakeTritonsNames) {
   EXPECT_EQ(options.service.most_body, 100u);
 }
 
+TEST(Options, TakeShortNames) {
+  const ServerOptions options = ParseOptions({"--repository", "/tmp", "--http=1", "--grpc", "2", "--metrics=3"});
+  EXPECT_EQ(options.repository.folders[0], "/tmp");
+  EXPECT_EQ(options.http.port, 1);
+  EXPECT_EQ(options.grpc.port, 2);
+  EXPECT_EQ(options.metrics.port, 3);
+}
+
 TEST(Options, RefuseOthersByName) {
   for (const auto& [words, text] : std::initializer_list<std::pair<std::vector<std::string>, const char*>>{
            {{"--model-repositry", "x"}, "did you mean --model-repository"},

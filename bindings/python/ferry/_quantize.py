@@ -88,10 +88,10 @@ def quantize(model: Model, path: str | os.PathLike[str] | None = None, *, data: 
     """Writes a model in fewer bits to `path` (without one the result has the bytes) and measures what that costs.
 
     `form` is int8 (static or dynamic, layer by layer, as the data prefers), static, dynamic, weights (4 or 8 `bits` in
-    blocks), float16 or bfloat16; `target` is cpu, onnxruntime, tensorrt or tflite. `data` gives samples: paths of .npz
-    files, a dictionary of arrays, or an iterable of dictionaries. With a `budget` ("top1=0.5%", "cosine=0.999" …) the
-    fewest layers that it takes stay in higher precision; the result is true when it holds on `test`, or on every fourth
-    sample of the data. `keep` names nodes that stay as they are, `nodes` and `operators` the only ones that do not;
+    blocks; also weights4, weights8), float16 (fp16) or bfloat16 (bf16); `target` is cpu, onnxruntime, tensorrt or
+    tflite. `data` gives samples: paths of .npz files, a dictionary of arrays, or an iterable of dictionaries. With a
+    `budget` ("top1=0.5%", "cosine=0.999" …) the fewest layers that it takes stay in higher precision; the result is
+    true when it holds on `test`, or on every fourth sample of the data. `keep` names nodes that stay as they are, `nodes` and `operators` the only ones that do not;
     weights are uint8 around 128 with `unsigned_weights` and keep to seven bits with `seven_bits`, biases are int32 with
     `whole_bias`. docs/quantize.md says more.
 

@@ -36,7 +36,7 @@ constexpr Option kOptions[] = {
     {.name = "form",
      .value = "FORM",
      .help = "usually int8: static or dynamic, layer by layer, as the data prefers",
-     .words = "int8 static dynamic weights float16 bfloat16"},
+     .words = "int8 static dynamic weights weights4 weights8 float16 fp16 bfloat16 bf16"},
     {.name = "for",
      .value = "READER",
      .help = "whose conventions to follow: types, zero points, biases (usually cpu)",
@@ -89,12 +89,12 @@ Enum Word(const Arguments& arguments, std::string_view option, const char* const
 }
 
 QuantizeOptions OptionsFrom(const Arguments& arguments) {
-  static constexpr const char* kForms[] = {"int8", "static", "dynamic", "weights", "float16", "bfloat16"};
   static constexpr const char* kReaders[] = {"cpu", "onnxruntime", "tensorrt", "tflite"};
   static constexpr const char* kRanges[] = {"best", "minmax", "percentile", "entropy", "mse"};
   static constexpr const char* kMethods[] = {"best", "nearest", "search", "gptq"};
   QuantizeOptions options;
-  options.form = Word(arguments, "form", kForms, QuantizeForm::kInt8);
+  SetForm(options, arguments.Get("form", "int8"),
+          arguments.Has("bits") ? std::optional(static_cast<int>(arguments.Int("bits", 8, 4, 8))) : std::nullopt);
   options.conventions = Conventions::For(Word(arguments, "for", kReaders, Reader::kCpu));
   options.ranges = Word(arguments, "ranges", kRanges, RangeMethod::kBest);
   options.weights = Word(arguments, "method", kMethods, WeightMethod::kBest);
@@ -106,7 +106,6 @@ QuantizeOptions OptionsFrom(const Arguments& arguments) {
   options.data = arguments.All("data");
   options.test = arguments.All("test");
   options.percentile = arguments.Number("percentile", 99.999);
-  options.bits = static_cast<int>(arguments.Int("bits", options.form == QuantizeForm::kWeights ? 4 : 8, 4, 8));
   options.block = arguments.Int("block", 32, 0, 4096);
   options.standard_blocks = arguments.Has("standard");
   options.qoperator = arguments.Has("qoperator");

@@ -81,8 +81,7 @@ class Job {
   }
 
   void Describe() {
-    static constexpr const char* kForms[] = {"int8", "static", "dynamic", "weights", "float16", "bfloat16"};
-    report().form = kForms[static_cast<size_t>(options_.form)];
+    report().form = FormName(options_.form);
     if (options_.form == QuantizeForm::kWeights) report().form += Cat(", ", options_.bits, " bits");
     report().target = Name(options_.conventions.reader);
     report().bytes_before = FileBytes(original_);

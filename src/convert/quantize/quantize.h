@@ -56,6 +56,10 @@ struct QuantizeOptions {
   std::function<void(const char* what, int64_t done, int64_t total)> progress;
 };
 
+// By a name of 'ferry quantize --form', some of which say the bits as well: "int8", "weights4", "fp16" …
+void SetForm(QuantizeOptions& options, const std::string& name, std::optional<int> bits = std::nullopt);
+const char* FormName(QuantizeForm form);
+
 // One layer as the report shows it.
 struct LayerReport {
   std::string name, op;

@@ -10,8 +10,12 @@ import re
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../tests/server"))
+from infer_message import infer_request  # noqa: E402
 
 WIDTHS = {"BOOL": 1, "INT8": 1, "UINT8": 1, "INT16": 2, "UINT16": 2, "FP16": 2, "BF16": 2, "INT32": 4, "UINT32": 4, "FP32": 4, "INT64": 8, "UINT64": 8, "FP64": 8}
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -21,27 +25,12 @@ parser.add_argument("--input", required=True)
 parser.add_argument("--conns", default="1,8,64")
 parser.add_argument("--requests", type=int, default=50_000)
 arguments = parser.parse_args()
-
-
-def varint(number):
-    out = b""
-    while number >= 0x80:
-        out += bytes([number & 0x7F | 0x80])
-        number >>= 7
-    return out + bytes([number])
-
-
-def field(number, data):
-    return bytes([number << 3 | 2]) + varint(len(data)) + data
-
-
 name, datatype, dims = arguments.input.split(":")
 shape = [int(d) for d in dims.split("x")]
 count = 1
 for dim in shape:
     count *= dim
-tensor = field(1, name.encode()) + field(2, datatype.encode()) + field(3, b"".join(map(varint, shape)))
-message = field(1, arguments.model.split("=")[0].encode()) + field(3, b"17") + field(5, tensor) + field(7, bytes(count * WIDTHS[datatype]))
+message = infer_request(arguments.model.split("=")[0], "17", name, datatype, shape, bytes(count * WIDTHS[datatype]))
 with socket.socket() as probe:
     probe.bind(("127.0.0.1", 0))
     port = probe.getsockname()[1]

@@ -47,6 +47,12 @@ inline constexpr Option kMemoryLimitOption = {
     .name = "memory-limit",
     .value = "BYTES",
     .help = "give up when a run needs more memory beside the weights; K, M and G are understood (usually no limit)"};
+inline constexpr Option kDeviceMemoryOption = {
+    .name = "device-memory",
+    .value = "BYTES",
+    .help =
+        "give up when more of a GPU's memory is needed, weights among it; K, M and G are understood (usually no "
+        "limit)"};
 inline constexpr Option kMaxIterationsOption = {
     .name = "max-iterations",
     .value = "N",

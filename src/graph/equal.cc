@@ -1,6 +1,6 @@
 #include "graph/equal.h"
 
-#include <cstring>
+#include <bit>
 
 namespace ferry {
 namespace {
@@ -18,7 +18,8 @@ bool EqualDims(const Dim& a, const Dim& b) {
          SameUnknown(a.unknown_fields, b.unknown_fields);
 }
 
-bool SameBits(float a, float b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+// Zeros of both signs differ, NaNs of the same bits do not.
+bool SameBits(float a, float b) { return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b); }
 
 // Compares part by part and remembers where the first difference is.
 class Comparison {

@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 
 #include "base/text.h"
 #include "onnx/reader.h"
+#include "tests/support/given_models.h"
 
 namespace ferry {
 namespace {
@@ -41,16 +41,10 @@ TEST(CheckInference, FindsWhatOperatorsCannotGive) {
 }
 
 TEST(CheckInference, GivenModelsAreValid) {
-  size_t models = 0;
-  for (const char* folder : {"onnx-node", "torch-models"}) {
-    for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(std::string(FERRY_TEST_DATA) + "/" + folder)) {
-      if (entry.path().extension() != ".onnx") continue;
-      ++models;
-      std::vector<Problem> problems = CheckFully(ReadModel(entry.path().string()));
-      EXPECT_FALSE(HasErrors(problems)) << entry.path() << "\n" << Listing(problems);
-    }
-  }
+  const size_t models = testing::ForEachGivenModel([](const std::string& path) {
+    std::vector<Problem> problems = CheckFully(ReadModel(path));
+    EXPECT_FALSE(HasErrors(problems)) << path << "\n" << Listing(problems);
+  });
   EXPECT_GT(models, 1600u);
 }
 

@@ -1,12 +1,12 @@
 // The corpus of models that break the standard in one way each (tests/peers/broken_models.py makes it).
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 
 #include "base/text.h"
 #include "onnx/checker/checker.h"
 #include "onnx/reader.h"
+#include "tests/support/given_models.h"
 
 namespace ferry {
 namespace {
@@ -60,16 +60,10 @@ TEST(CheckerCorpus, EveryFaultIsFoundWhereItIs) {
 }
 
 TEST(CheckerCorpus, GivenModelsAreValid) {
-  size_t models = 0;
-  for (const char* folder : {"onnx-node", "torch-models"}) {
-    for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(std::string(FERRY_TEST_DATA) + "/" + folder)) {
-      if (entry.path().extension() != ".onnx") continue;
-      ++models;
-      std::vector<Problem> problems = CheckModel(ReadModel(entry.path().string()));
-      EXPECT_FALSE(HasErrors(problems)) << entry.path() << "\n" << Listing(problems);
-    }
-  }
+  const size_t models = testing::ForEachGivenModel([](const std::string& path) {
+    std::vector<Problem> problems = CheckModel(ReadModel(path));
+    EXPECT_FALSE(HasErrors(problems)) << path << "\n" << Listing(problems);
+  });
   EXPECT_GT(models, 1600u);
 }
 

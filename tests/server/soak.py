@@ -17,6 +17,7 @@ import tempfile
 import time
 
 import numpy as np
+from infer_message import infer_request
 from onnx import TensorProto, helper
 from running_server import Server, identity, save
 
@@ -119,18 +120,6 @@ def drive_http(port, seed, until, rate, counts, wrong):
             client = None
 
 
-def varint(number):
-    out = b""
-    while number >= 0x80:
-        out += bytes([number & 0x7F | 0x80])
-        number >>= 7
-    return out + bytes([number])
-
-
-def field(number, data):
-    return bytes([number << 3 | 2]) + varint(len(data)) + data
-
-
 def drive_grpc(port, seed, until, rate, counts, wrong):
     import grpc
     serial, begun, sent = seed * 10_000_000, time.time(), 0
@@ -142,8 +131,7 @@ def drive_grpc(port, seed, until, rate, counts, wrong):
             serial += 1
             sent += 1
             values = np.full((1, SIZE), serial % 1000, np.float32)
-            tensor = field(1, b"x") + field(2, b"FP32") + field(3, varint(1) + varint(SIZE))
-            message = field(1, b"twice") + field(3, str(serial).encode()) + field(5, tensor) + field(7, values.tobytes())
+            message = infer_request("twice", str(serial), "x", "FP32", (1, SIZE), values.tobytes())
             is_spoilt = serial % 1000 == 1
             try:
                 data = infer(message[:len(message) - 7] if is_spoilt else message, timeout=60)

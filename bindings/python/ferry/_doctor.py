@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Sequence
 
 from . import _ferry
-from ._report import place_text, table
+from ._report import finding_text, place_text, table
 from ._session import example_model, model_source  # noqa: F401 - for the examples
 from ._tools import name_of
 
@@ -32,8 +32,7 @@ class Finding:
         return place_text(self)
 
     def __str__(self) -> str:
-        place = f"{self.place}: " if self.place else ""
-        return f"{self.severity}: {place}{self.message} [{self.lint}]\n    {self.remedy}"
+        return finding_text(self, self.lint)
 
 
 @dataclass(frozen=True)

@@ -58,3 +58,9 @@ def place_text(found: Any) -> str:
     """Where something was found: its graph, node and value, as far as it says."""
     node = f"node '{found.node}' ({found.op_type})" if found.node else ""
     return ", ".join(part for part in (found.graph, node, f"'{found.value}'" if found.value else "") if part)
+
+
+def finding_text(found: Any, rule: str) -> str:
+    """What was found where, by which rule, and below it what to do."""
+    place = f"{found.place}: " if found.place else ""
+    return f"{found.severity}: {place}{found.message} [{rule}]\n    {found.remedy}"

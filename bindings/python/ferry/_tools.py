@@ -10,7 +10,7 @@ from typing import Any, Mapping, Sequence
 
 from . import _ferry
 from ._errors import FerryError, InvalidArgument, InvalidGraph, NotImplemented
-from ._report import columns, count, place_text, size, table
+from ._report import columns, count, finding_text, place_text, size, table
 from ._session import NodeArg, example_model, model_source  # noqa: F401 - for the examples
 
 Model = Any  # a path, the bytes of a model, or an onnx.ModelProto
@@ -38,8 +38,7 @@ class Problem:
         return place_text(self)
 
     def __str__(self) -> str:
-        place = f"{self.place}: " if self.place else ""
-        return f"{self.severity}: {place}{self.message} [{self.rule}]\n    {self.remedy}"
+        return finding_text(self, self.rule)
 
 
 @dataclass(frozen=True, repr=False)

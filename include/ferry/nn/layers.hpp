@@ -83,6 +83,16 @@ inline Tensor ApplyLinear(const Tensor& x, const Tensor& weight, const Tensor& b
   return bias.defined() ? y + bias : y;
 }
 
+// [first, second / groups, kernel…]: output channels come first, but in transposed convolutions.
+template <size_t N>
+Shape ConvWeightShape(int64_t first, int64_t second, const Extent<N>& kernel, int64_t groups) {
+  RequirePositive({first, second, kernel.product(), groups});
+  if (first % groups || second % groups) Refuse("channels cannot be split into " + std::to_string(groups) + " groups");
+  Shape shape = {first, second / groups};
+  shape.insert(shape.end(), kernel.values.begin(), kernel.values.end());
+  return shape;
+}
+
 }  // namespace detail
 
 class Linear : public Module {
@@ -117,11 +127,7 @@ class Conv : public Module {
  public:
   Conv(int64_t in_channels, int64_t out_channels, Extent<N> kernel_size, ConvOptions<N> options = {})
       : in_channels_(in_channels), kernel_(kernel_size), options_(options) {
-    detail::RequirePositive({in_channels, out_channels, kernel_size.product(), options.groups});
-    if (in_channels % options.groups || out_channels % options.groups)
-      detail::Refuse("channels cannot be split into " + std::to_string(options.groups) + " groups");
-    Shape shape = {out_channels, in_channels / options.groups};
-    shape.insert(shape.end(), kernel_size.values.begin(), kernel_size.values.end());
+    const Shape shape = detail::ConvWeightShape(out_channels, in_channels, kernel_size, options.groups);
     int64_t fan_in = shape[1] * kernel_size.product();
     weight = register_parameter("weight", detail::InitialWeight(shape, fan_in));
     if (options.bias) bias = register_parameter("bias", detail::InitialBias(out_channels, fan_in));
@@ -162,11 +168,7 @@ class ConvTranspose : public Module {
  public:
   ConvTranspose(int64_t in_channels, int64_t out_channels, Extent<N> kernel_size, ConvTransposeOptions<N> options = {})
       : in_channels_(in_channels), kernel_(kernel_size), options_(options) {
-    detail::RequirePositive({in_channels, out_channels, kernel_size.product(), options.groups});
-    if (in_channels % options.groups || out_channels % options.groups)
-      detail::Refuse("channels cannot be split into " + std::to_string(options.groups) + " groups");
-    Shape shape = {in_channels, out_channels / options.groups};
-    shape.insert(shape.end(), kernel_size.values.begin(), kernel_size.values.end());
+    const Shape shape = detail::ConvWeightShape(in_channels, out_channels, kernel_size, options.groups);
     int64_t fan_in = shape[1] * kernel_size.product();
     weight = register_parameter("weight", detail::InitialWeight(shape, fan_in));
     if (options.bias) bias = register_parameter("bias", detail::InitialBias(out_channels, fan_in));

@@ -31,10 +31,7 @@ constexpr Option kOptions[] = {
     kPrecisionOption,
     kTimeLimitOption,
     kMemoryLimitOption,
-    {.name = "device-memory",
-     .value = "BYTES",
-     .help = "give up when more of a GPU's memory is needed, weights among it; K, M and G are understood (usually no "
-             "limit)"},
+    kDeviceMemoryOption,
     kMaxIterationsOption,
     kMaxInflatedOption,
     {.name = "iters", .value = "N", .help = "runs that are measured (usually as many as fit in 3 seconds, 10 to 1000)"},

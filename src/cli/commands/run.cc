@@ -37,10 +37,7 @@ constexpr Option kOptions[] = {
     kPrecisionOption,
     kTimeLimitOption,
     kMemoryLimitOption,
-    {.name = "device-memory",
-     .value = "BYTES",
-     .help = "give up when more of a GPU's memory is needed, weights among it; K, M and G are understood (usually no "
-             "limit)"},
+    kDeviceMemoryOption,
     kMaxIterationsOption,
     kMaxInflatedOption,
 };

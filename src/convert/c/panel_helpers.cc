@@ -6,16 +6,18 @@
 namespace ferry::c {
 namespace {
 
+constexpr std::string_view kFourBytes = R"(static uint32_t four_bytes(const void *p) {
+  uint32_t r;
+  memcpy(&r, p, 4);
+  return r;
+}
+)";
+
 constexpr std::string_view kX86 = R"(#if defined(__GNUC__) && defined(__AVX2__)
 )"
                                   "#include <immintrin.h>\n"
                                   R"(#define PANELS_AVX2 1
 #endif
-static uint32_t four_bytes(const void *p) {
-  uint32_t r;
-  memcpy(&r, p, 4);
-  return r;
-}
 #if defined(PANELS_AVX2)
 /* sums of eight columns as levels */
 static __m256i eight_levels(__m256i sum, const float *factor, int low, int high, int zero) {
@@ -44,11 +46,6 @@ constexpr std::string_view kArm64 = R"(#if defined(__aarch64__) && defined(__ARM
                                     "#include <arm_neon.h>\n"
                                     R"(#define PANELS_NEON 1
 #endif
-static uint32_t four_bytes(const void *p) {
-  uint32_t r;
-  memcpy(&r, p, 4);
-  return r;
-}
 #if defined(PANELS_NEON)
 static int32x4_t four_levels(int32x4_t sum, const float *factor, int low, int high, int zero) {
   const int32x4_t v = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(sum), vld1q_f32(factor)));
@@ -299,7 +296,7 @@ std::vector<Helper> MakeHelpers() {
   texts.reserve(16), names.reserve(16);
   for (const bool x86 : {true, false}) {
     const char* const target = x86 ? "_x86" : "_arm64";
-    texts.push_back(x86 ? std::string(kX86) : Cat(kArm64, kArmLoads));
+    texts.push_back(x86 ? Cat(kFourBytes, kX86) : Cat(kFourBytes, kArm64, kArmLoads));
     names.push_back(Cat("panels", target));
     const std::string_view common = names.back();
     helpers.push_back({common, texts.back(), {"small_level"}});

@@ -5,9 +5,7 @@
 #include "graph/scopes.h"
 #include "passes/cancel_transposes.h"
 #include "passes/channels_last.h"
-#include "passes/common_subexpressions.h"
 #include "passes/fold_batch_norm.h"
-#include "passes/fold_constants.h"
 #include "passes/fold_known.h"
 #include "passes/fold_pad.h"
 #include "passes/fold_qdq.h"
@@ -17,32 +15,12 @@
 #include "passes/fuse_matmul.h"
 #include "passes/fuse_normalization.h"
 #include "passes/inline_branches.h"
+#include "passes/pipeline_parts.h"
 #include "passes/remove_no_ops.h"
 #include "passes/share_constants.h"
 
 namespace ferry::c {
 namespace {
-
-template <class Visit>
-void ForEachBody(Graph& graph, const Visit& visit) {
-  for (Node& node : graph.nodes)
-    for (Attribute& attribute : node.attributes)
-      if (auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.held); body && *body) visit(**body);
-}
-
-void FoldEverywhere(Graph& graph) {
-  FoldConstants(graph);
-  ShareCommonSubexpressions(graph);
-  ForEachBody(graph, FoldEverywhere);
-}
-
-InferOptions Tolerant(int64_t largest_computed) {
-  InferOptions options;
-  options.weights_anywhere = true;
-  options.largest_computed = largest_computed;
-  options.on_error = [](const Node&, const Error&) {};
-  return options;
-}
 
 void Fuse(Graph& graph, GraphFacts& facts) {
   CancelTransposes(graph, facts);
@@ -66,17 +44,17 @@ RewrittenGraph RewriteForC(const Model& model, const FactsByName& inputs) {
   FoldEverywhere(graph);
   // Quantised weights must be seen as they are: what is computed from them comes later.
   constexpr int64_t kSmall = 256, kLarge = 1 << 16;
-  made.facts = InferGraph(graph, inputs, Tolerant(kSmall));
+  made.facts = InferGraph(graph, inputs, TolerantInference(kSmall));
   FoldQdq(graph, made.facts);
   do {
-    made.facts = InferGraph(graph, inputs, Tolerant(kLarge));
+    made.facts = InferGraph(graph, inputs, TolerantInference(kLarge));
     FoldKnown(graph, made.facts);
   } while (InlineBranches(graph, made.facts) || UnrollLoops(graph, made.facts));
   ShareConstants(graph);
   RemoveNoOps(graph, made.facts);
   Fuse(graph, made.facts);
   FoldEverywhere(graph);
-  made.facts = InferGraph(graph, inputs, Tolerant(kLarge));
+  made.facts = InferGraph(graph, inputs, TolerantInference(kLarge));
   return made;
 }
 

@@ -1,7 +1,6 @@
 // Products of bytes with the instruction that multiplies and adds four signed ones at once (SDOT, ARMv8.2). Highway 1.0
 // has no name for it, so it is written out; the rest of the instruction set's sources stay without it.
-#include "kernels/int8_gemm.h"
-#include "kernels/simd/int8_convert.h"
+#include "kernels/simd/int8_fours-inl.h"
 #include "kernels/simd/int8_tile-inl.h"
 
 #if HWY_TARGET == HWY_NEON && defined(__aarch64__)
@@ -11,13 +10,11 @@ namespace {
 
 #define FERRY_DOT __attribute__((target("arch=armv8.2-a+crypto+dotprod")))
 
-constexpr int64_t kUnit = 4, kWidth = ferry::kInt8PanelWidth;
+constexpr int64_t kWidth = ferry::kInt8PanelWidth;
 constexpr int kVectors = 4;  // of a panel: four columns of four depths each
 // Four rows of four vectors of sums, and those of the weights: three quarters of the registers.
 constexpr int kDotRows = 4;
 constexpr int64_t kWaitingRows = 16 * kDotRows;
-
-int64_t Padded(int64_t depth) { return (depth + kUnit - 1) / kUnit * kUnit; }
 
 struct ByteTile {
   const uint8_t* rows[kDotRows];
@@ -68,9 +65,14 @@ void RunRows(int64_t rows, const ByteTile& tile) {
   }
 }
 
-// row_at(row) is where a row begins.
+struct Tiles {
+  template <class RowAt>
+  static void MultiplyRows(const ferry::Int8Product& product, const ferry::Int8Runs& runs, const RowAt& row_at);
+};
+
 template <class RowAt>
-HWY_INLINE void MultiplyRows(const ferry::Int8Product& product, const ferry::Int8Runs& runs, const RowAt& row_at) {
+HWY_INLINE void Tiles::MultiplyRows(const ferry::Int8Product& product, const ferry::Int8Runs& runs,
+                                    const RowAt& row_at) {
   HWY_ALIGN int32_t sums[kWaitingRows * kWidth];
   ByteTile tile{};
   tile.runs = runs;
@@ -94,33 +96,10 @@ HWY_INLINE void MultiplyRows(const ferry::Int8Product& product, const ferry::Int
   }
 }
 
-void Multiply(const ferry::Int8Product& product) {
-  const int64_t padded = Padded(product.depth);
-  const auto* a = static_cast<const uint8_t*>(product.a);
-  MultiplyRows(product, {nullptr, 1, padded, 0}, [=](int64_t row) { return a + row * padded; });
-}
-
-void MultiplyRuns(const ferry::Int8Product& product, const ferry::Int8Runs& runs) {
-  MultiplyRows(product, runs, [&](int64_t row) { return runs.at[row]; });
-}
-
 }  // namespace
 
 extern const Int8Kernels kInt8DotKernels;
-const Int8Kernels kInt8DotKernels = {kUnit,
-                                     kUnit,
-                                     1,
-                                     0,
-                                     kDotRows,
-                                     false,
-                                     Int8PrepareBytes,
-                                     Int8FillBytes,
-                                     Multiply,
-                                     nullptr,
-                                     MultiplyRuns,
-                                     Int8Range,
-                                     Int8Quantize,
-                                     Int8Dequantize};
+const Int8Kernels kInt8DotKernels = KernelsOfFours<Tiles>(kDotRows);
 
 }  // namespace ferry::FERRY_ISA
 

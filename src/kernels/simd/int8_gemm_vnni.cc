@@ -1,7 +1,6 @@
 // Products of bytes with the instructions that multiply and add four of them at once (AVX-512 VNNI). Highway has no
 // name for them, so they are written out; the rest of the instruction set's sources stay without them.
-#include "kernels/int8_gemm.h"
-#include "kernels/simd/int8_convert.h"
+#include "kernels/simd/int8_fours-inl.h"
 #include "kernels/simd/int8_tile-inl.h"
 
 #if HWY_TARGET <= HWY_AVX3 && defined(__x86_64__)
@@ -13,14 +12,12 @@ namespace {
 
 #define FERRY_VNNI __attribute__((target("avx512vnni")))
 
-constexpr int64_t kUnit = 4, kWidth = ferry::kInt8PanelWidth;
+constexpr int64_t kWidth = ferry::kInt8PanelWidth;
 // Six rows and four panels fill the registers with sums. A row's bytes are read once for all four, a panel's for all
 // six: fewer reads than multiplications, where one panel would take as many.
 constexpr int kTileRows = 6, kMostPanels = 4;
 // Sums of this many rows wait until they are finished together.
 constexpr int64_t kWaitingRows = 8 * kTileRows, kSumsStride = kMostPanels * kWidth;
-
-int64_t Padded(int64_t depth) { return (depth + kUnit - 1) / kUnit * kUnit; }
 
 struct ByteTile {
   const uint8_t* rows[kTileRows];
@@ -142,9 +139,14 @@ void Finish(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_t col
     FinishBlock(out, row, rows, column + n, columns - n < kWidth ? columns - n : kWidth, sums + n, kSumsStride);
 }
 
-// row_at(row) is where a row begins.
+struct Tiles {
+  template <class RowAt>
+  static void MultiplyRows(const ferry::Int8Product& product, const ferry::Int8Runs& runs, const RowAt& row_at);
+};
+
 template <class RowAt>
-HWY_INLINE void MultiplyRows(const ferry::Int8Product& product, const ferry::Int8Runs& runs, const RowAt& row_at) {
+HWY_INLINE void Tiles::MultiplyRows(const ferry::Int8Product& product, const ferry::Int8Runs& runs,
+                                    const RowAt& row_at) {
   HWY_ALIGN int32_t sums[kWaitingRows * kSumsStride];
   ByteTile tile{};
   tile.runs = runs;
@@ -171,33 +173,10 @@ HWY_INLINE void MultiplyRows(const ferry::Int8Product& product, const ferry::Int
   }
 }
 
-void Multiply(const ferry::Int8Product& product) {
-  const int64_t padded = Padded(product.depth);
-  const auto* a = static_cast<const uint8_t*>(product.a);
-  MultiplyRows(product, {nullptr, 1, padded, 0}, [=](int64_t row) { return a + row * padded; });
-}
-
-void MultiplyRuns(const ferry::Int8Product& product, const ferry::Int8Runs& runs) {
-  MultiplyRows(product, runs, [&](int64_t row) { return runs.at[row]; });
-}
-
 }  // namespace
 
 extern const Int8Kernels kInt8VnniKernels;
-const Int8Kernels kInt8VnniKernels = {kUnit,
-                                      kUnit,
-                                      1,
-                                      0,
-                                      kTileRows,
-                                      false,
-                                      Int8PrepareBytes,
-                                      Int8FillBytes,
-                                      Multiply,
-                                      nullptr,
-                                      MultiplyRuns,
-                                      Int8Range,
-                                      Int8Quantize,
-                                      Int8Dequantize};
+const Int8Kernels kInt8VnniKernels = KernelsOfFours<Tiles>(kTileRows);
 
 }  // namespace ferry::FERRY_ISA
 

@@ -21,7 +21,7 @@ void ComputeMoE(OpContext& context) {
       wanted2{mixture.experts, mixture.hidden, mixture.inner};
   Require(w1.shape() == wanted1 && w2.shape() == wanted2, "the weights must have shapes ", wanted1, " and ", wanted2,
           ", have ", w1.shape(), " and ", w2.shape());
-  Tensor wide_x = WidenToFloat(context.Input(0)), logits = WidenToFloat(context.Input(1));
+  Tensor logits = WidenToFloat(context.Input(1));
   auto layer = [&](size_t weights, size_t bias, int64_t rows, int64_t depth) {
     Tensor w = WidenToFloat(context.Input(weights)), b;
     Require(w.dtype() == DType::kFloat, "double is not supported");
@@ -49,11 +49,7 @@ void ComputeMoE(OpContext& context) {
     for (int64_t expert : largest)
       mixture.routes.push_back({expert, row[static_cast<size_t>(expert)] / (normalizes ? sum : 1)});
   }
-  mixture.input = wide_x.Data<float>();
-  Tensor& y = context.Output(0, context.Input(0).dtype(), context.Input(0).shape());
-  Tensor wide_y = y.dtype() == DType::kFloat ? y : Tensor(DType::kFloat, y.shape());
-  mixture.Run(context, wide_y.MutableData<float>());
-  NarrowInto(wide_y, y);
+  mixture.Run(context);
 }
 
 }  // namespace

@@ -110,13 +110,7 @@ void ComputeQMoE(OpContext& context) {
     second.Multiply(context, expert, x, count, y);
   };
   Route(context, mixture);
-  Tensor wide_x = WidenToFloat(context.Input(0));
-  Require(wide_x.dtype() == DType::kFloat, "double is not supported");
-  mixture.input = wide_x.Data<float>();
-  Tensor& y = context.Output(0, context.Input(0).dtype(), context.Input(0).shape());
-  Tensor wide_y = y.dtype() == DType::kFloat ? y : Tensor(DType::kFloat, y.shape());
-  mixture.Run(context, wide_y.MutableData<float>());
-  NarrowInto(wide_y, y);
+  mixture.Run(context);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "ops/support/widen.h"
+
 namespace ferry {
 
 MixtureOfExperts::MixtureOfExperts(const OpContext& context) {
@@ -61,7 +63,16 @@ void MixtureOfExperts::Activate(const float* from, float* to) const {
   }
 }
 
-void MixtureOfExperts::Run(const OpContext& context, float* y) const {
+void MixtureOfExperts::Run(OpContext& context) const {
+  const Tensor x = WidenToFloat(context.Input(0));
+  Require(x.dtype() == DType::kFloat, "double is not supported");
+  Tensor& y = context.Output(0, context.Input(0).dtype(), context.Input(0).shape());
+  Tensor wide_y = y.dtype() == DType::kFloat ? y : Tensor(DType::kFloat, y.shape());
+  Add(context, x.Data<float>(), wide_y.MutableData<float>());
+  NarrowInto(wide_y, y);
+}
+
+void MixtureOfExperts::Add(const OpContext& context, const float* input, float* y) const {
   std::fill_n(y, tokens * hidden, 0.0f);
   auto width = static_cast<size_t>(first_width());
   for (int64_t expert = 0; expert < experts; ++expert) {

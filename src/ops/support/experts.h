@@ -16,7 +16,6 @@ struct ExpertChoice {
 
 struct MixtureOfExperts {
   int64_t tokens = 0, hidden = 0, inner = 0, experts = 0, chosen = 0;
-  const float* input = nullptr;      // [tokens, hidden]
   std::vector<ExpertChoice> routes;  // [tokens, chosen]
   // y = x · layer(expert)ᵀ + bias for `count` rows.
   using Layer = std::function<void(int64_t expert, const float* x, int64_t count, float* y)>;
@@ -26,9 +25,10 @@ struct MixtureOfExperts {
   int64_t first_width() const { return gates_ ? 2 * inner : inner; }
   // The `chosen` experts with the largest logits of each token, largest first.
   std::vector<int64_t> Largest(const float* logits) const;
-  void Run(const OpContext& context, float* y) const;
+  void Run(OpContext& context) const;  // input 0 to output 0, both [tokens, hidden]
 
  private:
+  void Add(const OpContext& context, const float* input, float* y) const;
   void Activate(const float* from, float* to) const;
 
   std::string activation_;

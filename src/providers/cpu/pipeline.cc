@@ -3,9 +3,7 @@
 #include "graph/scopes.h"
 #include "passes/cancel_transposes.h"
 #include "passes/channels_last.h"
-#include "passes/common_subexpressions.h"
 #include "passes/fold_batch_norm.h"
-#include "passes/fold_constants.h"
 #include "passes/fold_known.h"
 #include "passes/fold_pad.h"
 #include "passes/fold_qdq.h"
@@ -21,32 +19,12 @@
 #include "passes/fuse_shuffle.h"
 #include "passes/inline_branches.h"
 #include "passes/match.h"
+#include "passes/pipeline_parts.h"
 #include "passes/share_constants.h"
 
 namespace ferry {
 
 namespace {
-
-template <class Visit>
-void ForEachBody(Graph& graph, const Visit& visit) {
-  for (Node& node : graph.nodes)
-    for (Attribute& attribute : node.attributes)
-      if (auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.held); body && *body) visit(**body);
-}
-
-void FoldEverywhere(Graph& graph) {
-  FoldConstants(graph);
-  ShareCommonSubexpressions(graph);
-  ForEachBody(graph, FoldEverywhere);
-}
-
-InferOptions Tolerant() {
-  InferOptions options;
-  options.largest_computed = 256;
-  options.weights_anywhere = true;
-  options.on_error = [](const Node&, const Error&) {};
-  return options;
-}
 
 enum class Stage { kOnce, kForShapes };
 
@@ -110,7 +88,7 @@ bool HasPlainConv(const Graph& graph) {
 void Optimize(Graph& graph) {
   ShareConstants(graph);
   FoldEverywhere(graph);
-  GraphFacts facts = InferGraph(graph, {}, Tolerant());
+  GraphFacts facts = InferGraph(graph, {}, TolerantInference(256));
   FuseEverywhere(graph, facts, Stage::kOnce);
 }
 
@@ -121,8 +99,7 @@ std::shared_ptr<Graph> Specialize(const Graph& graph, const FactsByName& inputs,
   });
   if (!decides && !HasPlainConv(graph)) return nullptr;
   auto special = std::make_shared<Graph>(CopyDeep(graph));
-  InferOptions options = Tolerant();
-  options.largest_computed = InferOptions().largest_computed;
+  const InferOptions options = TolerantInference();
   do {
     facts = InferGraph(*special, inputs, options);
     FoldKnown(*special, facts);

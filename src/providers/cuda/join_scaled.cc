@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "graph/editor.h"
 #include "ops/support/fused.h"
 #include "ops/support/indices.h"
 #include "ops/support/nhwc.h"
+#include "passes/shapes.h"
 #include "providers/cuda/join_rows.h"
 
 namespace ferry::cuda {
@@ -23,10 +23,7 @@ class JoinFuser {
   }
 
  private:
-  std::optional<Shape> ShapeOf(const std::string& name) const {
-    const ValueFacts* facts = facts_.Find(name);
-    return facts && facts->type.is_tensor() && facts->type.shape ? ToConcrete(*facts->type.shape) : std::nullopt;
-  }
+  std::optional<Shape> ShapeOf(const std::string& name) const { return KnownShape(facts_, name); }
 
   // Parts along the last axis whose widths the kernel takes.
   bool IsTaken(const Node& concat) const {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "graph/editor.h"
 #include "ops/support/fused.h"
 #include "ops/support/indices.h"
+#include "passes/shapes.h"
 
 namespace ferry::cuda {
 namespace {
@@ -23,10 +23,7 @@ class TransposeMover {
   }
 
  private:
-  std::optional<Shape> ShapeOf(const std::string& name) const {
-    const ValueFacts* facts = facts_.Find(name);
-    return facts && facts->type.is_tensor() && facts->type.shape ? ToConcrete(*facts->type.shape) : std::nullopt;
-  }
+  std::optional<Shape> ShapeOf(const std::string& name) const { return KnownShape(facts_, name); }
   static bool Is(const Node& node, std::string_view op) {
     return node.op_type == op && CanonicalDomain(node.domain).empty();
   }
@@ -120,8 +117,8 @@ class TransposeMover {
     transpose.Set("perm", order);
     transpose.outputs[0] = NewValue(At(first).outputs[0], Permuted(*from, turned));
     to_rows.inputs[0] = transpose.outputs[0];
-    to_rows.inputs[1] = ShapeConstant(*flat);
-    to_images.inputs[1] = ShapeConstant(*made);
+    to_rows.inputs[1] = AddShapeConstant(*flat, editor_, facts_);
+    to_images.inputs[1] = AddShapeConstant(*made, editor_, facts_);
     to_images.outputs[0] = last.outputs[0];
     to_rows.Remove("allowzero");
     to_images.Remove("allowzero");
@@ -129,17 +126,6 @@ class TransposeMover {
     editor_.Replace(static_cast<size_t>(first), std::move(transpose));
     editor_.Replace(static_cast<size_t>(rows), std::move(to_rows));
     editor_.Replace(static_cast<size_t>(apart), std::move(to_images));
-  }
-
-  std::string ShapeConstant(const Shape& shape) {
-    Tensor numbers(DType::kInt64, {static_cast<int64_t>(shape.rank())});
-    for (size_t i = 0; i < shape.rank(); ++i) numbers.MutableData<int64_t>()[i] = shape[i];
-    ValueFacts facts;
-    facts.type = Type::Tensor(DType::kInt64, ToSymbolic(numbers.shape()));
-    facts.constant = numbers;
-    const std::string name = editor_.AddConstant("shape", std::move(numbers));
-    facts_.values[name] = std::move(facts);
-    return name;
   }
 
   GraphEditor editor_;

@@ -15,6 +15,7 @@
 #include "passes/fuse_normalization.h"
 #include "passes/fuse_rotary.h"
 #include "passes/inline_branches.h"
+#include "passes/pipeline_parts.h"
 #include "passes/remove_no_ops.h"
 #include "passes/share_constants.h"
 #include "providers/cuda/decode_weights.h"
@@ -28,13 +29,6 @@
 
 namespace ferry::cuda {
 namespace {
-
-InferOptions Tolerant() {
-  InferOptions options;
-  options.weights_anywhere = true;
-  options.on_error = [](const Node&, const Error&) {};
-  return options;
-}
 
 void Fuse(Graph& graph, GraphFacts& facts) {
   CancelTransposes(graph, facts);
@@ -59,9 +53,7 @@ void Rewrite(Graph& graph, const Settings& settings) {
   ShareConstants(graph);
   FoldConstants(graph);
   ShareCommonSubexpressions(graph);
-  InferOptions options = Tolerant();
-  options.largest_computed = 256;
-  GraphFacts facts = InferGraph(graph, {}, options);
+  GraphFacts facts = InferGraph(graph, {}, TolerantInference(256));
   Fuse(graph, facts);
   FoldScaling(graph);  // sums that stand for a bias, which a batch norm may follow
   FoldBatchNorm(graph);
@@ -74,7 +66,7 @@ std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& i
                                         const Settings& settings, LoweredWeights& weights) {
   auto special = std::make_shared<Graph>(CopyDeep(graph));
   do {
-    facts = InferGraph(*special, inputs, Tolerant());
+    facts = InferGraph(*special, inputs, TolerantInference());
     FoldKnown(*special, facts);
   } while (InlineBranches(*special, facts));
   RemoveNoOps(*special, facts);

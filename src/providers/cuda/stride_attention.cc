@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "graph/editor.h"
 #include "ops/support/fused.h"
 #include "ops/support/indices.h"
+#include "passes/shapes.h"
 #include "providers/cuda/attention_problem.h"
 #include "tensor/alignment.h"
 
@@ -37,10 +37,7 @@ class Tracer {
   }
 
  private:
-  std::optional<Shape> ShapeOf(const std::string& name) const {
-    const ValueFacts* facts = facts_.Find(name);
-    return facts && facts->type.is_tensor() && facts->type.shape ? ToConcrete(*facts->type.shape) : std::nullopt;
-  }
+  std::optional<Shape> ShapeOf(const std::string& name) const { return KnownShape(facts_, name); }
   const Tensor* Constant(const Node& node, size_t i) const {
     const ValueFacts* facts = node.HasInput(i) ? facts_.Find(node.inputs[i]) : nullptr;
     return facts && facts->constant ? &*facts->constant : nullptr;
@@ -179,10 +176,7 @@ class AttentionStrider {
   }
 
  private:
-  std::optional<Shape> ShapeOf(const std::string& name) const {
-    const ValueFacts* facts = facts_.Find(name);
-    return facts && facts->type.is_tensor() && facts->type.shape ? ToConcrete(*facts->type.shape) : std::nullopt;
-  }
+  std::optional<Shape> ShapeOf(const std::string& name) const { return KnownShape(facts_, name); }
   DType TypeOf(const std::string& name) const {
     const ValueFacts* facts = facts_.Find(name);
     return facts && facts->type.is_tensor() ? facts->type.dtype : DType::kUndefined;

@@ -1,6 +1,6 @@
 #include "providers/cuda/window_masks.h"
 
-#include "graph/editor.h"
+#include "passes/shapes.h"
 
 namespace ferry::cuda {
 namespace {
@@ -20,10 +20,7 @@ class MaskJoiner {
   static bool Is(const Node& node, std::string_view op) {
     return node.op_type == op && CanonicalDomain(node.domain).empty();
   }
-  std::optional<Shape> ShapeOf(const std::string& name) const {
-    const ValueFacts* facts = facts_.Find(name);
-    return facts && facts->type.is_tensor() && facts->type.shape ? ToConcrete(*facts->type.shape) : std::nullopt;
-  }
+  std::optional<Shape> ShapeOf(const std::string& name) const { return KnownShape(facts_, name); }
   // The node of this kind that makes a value which `reader` alone reads; -1: it is another one.
   int Maker(const std::string& value, size_t reader, std::string_view op) const {
     const int maker = editor_.Producer(value);
@@ -71,8 +68,8 @@ class MaskJoiner {
                       addend = NewValue(scores, *whole);
     const auto place = static_cast<size_t>(steps.together);
     Insert(place, "Add", {mask, bias}, joined);
-    Insert(place, "Expand", {joined, Numbers(*windows)}, repeated);
-    Insert(place, "Reshape", {repeated, Numbers(*whole)}, addend);
+    Insert(place, "Expand", {joined, AddShapeConstant(*windows, editor_, facts_)}, repeated);
+    Insert(place, "Reshape", {repeated, AddShapeConstant(*whole, editor_, facts_)}, addend);
     Node sum = MadeBy("Add", {scores, addend}, At(steps.together).outputs[0]);
     for (int step : {steps.masked, steps.apart, steps.biased}) editor_.Remove(static_cast<size_t>(step));
     editor_.Replace(place, std::move(sum));
@@ -94,16 +91,6 @@ class MaskJoiner {
     const std::string name = editor_.FreshName("window mask");
     ValueFacts facts;
     facts.type = Type::Tensor(facts_.Find(like)->type.dtype, ToSymbolic(shape));
-    facts_.values[name] = std::move(facts);
-    return name;
-  }
-  std::string Numbers(const Shape& shape) {
-    Tensor numbers(DType::kInt64, {static_cast<int64_t>(shape.rank())});
-    for (size_t i = 0; i < shape.rank(); ++i) numbers.MutableData<int64_t>()[i] = shape[i];
-    ValueFacts facts;
-    facts.type = Type::Tensor(DType::kInt64, ToSymbolic(numbers.shape()));
-    facts.constant = numbers;
-    const std::string name = editor_.AddConstant("shape", std::move(numbers));
     facts_.values[name] = std::move(facts);
     return name;
   }

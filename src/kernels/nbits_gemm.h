@@ -56,8 +56,8 @@ struct NbitsPart {
 struct NbitsKernels {
   // One row: `a` is padded with zeros to matrix.padded(), `sums` has one for each block of it.
   void (*row)(const NbitsMatrix& matrix, const NbitsPart& part, const float* a, const float* sums, float* y);
-  // A panel as floats, [depth][16], as packed_gemm.h takes it.
-  void (*widen)(const NbitsMatrix& matrix, int64_t panel, float* to);
+  // Depths [first, first + count) of a panel as floats, [count][16], as packed_gemm.h takes it; `first` begins a block.
+  void (*widen)(const NbitsMatrix& matrix, int64_t panel, int64_t first, int64_t count, float* to);
 };
 const NbitsKernels& BestNbitsKernels();
 

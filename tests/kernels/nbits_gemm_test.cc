@@ -106,7 +106,11 @@ TEST(NbitsGemm, OneRowAndWidenedPanels) {
           size += std::abs(static_cast<double>(a[static_cast<size_t>(k)]) * c.Weight(n, k));
         }
         ASSERT_NEAR(y[static_cast<size_t>(n)], sum, 1e-5 * size) << "column " << n << " of " << m.columns;
-        if (n % kNbitsPanel == 0) kernels.widen(m, n / kNbitsPanel, panel.data());
+        if (n % kNbitsPanel == 0) {
+          const int64_t cut = random.Int(0, static_cast<int>(m.blocks) - 1) * m.block;
+          kernels.widen(m, n / kNbitsPanel, 0, cut, panel.data());
+          kernels.widen(m, n / kNbitsPanel, cut, m.depth - cut, panel.data() + cut * kNbitsPanel);
+        }
         ASSERT_EQ(panel.back(), 7.0f);
         for (int64_t k = 0; k < m.depth; ++k)
           ASSERT_EQ(panel[static_cast<size_t>(k * kNbitsPanel + n % kNbitsPanel)],

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <span>
 
 #include "engine/session.h"
 #include "ops/evaluate.h"
@@ -69,6 +70,76 @@ TEST(MatMulNBits, PackedLikePlain) {
                                           {MakeInfo("y")}, constants));
     Compare(model, random.Floats({rows, depth}), level == 4 ? 0.03 : 1e-5,
             Cat(bits, " bits, blocks of ", block, ", [", rows, ", ", depth, ", ", columns, "] level ", level));
+  }
+}
+
+// Depths that are widened in several chunks, and many rows.
+struct LargeProduct {
+  LargeProduct(Random& random, int64_t bits, int64_t block, int64_t depth, int64_t columns, bool has_zeros)
+      : depth(depth), columns(columns) {
+    const int64_t blocks = depth / block;
+    scales = Tensor(DType::kFloat, {columns, blocks});
+    for (float& scale : std::span(scales.MutableData<float>(), static_cast<size_t>(scales.size())))
+      scale = 0.01f + 0.01f * static_cast<float>(std::abs(random.Real()));
+    b = random.Numbers<uint8_t>({columns, blocks, block * bits / 8});
+    zeros = random.Numbers<uint8_t>({columns, (blocks * bits + 7) / 8});
+    node = MakeNode("MatMulNBits", {"x", "b", "scales", has_zeros ? "zeros" : "", "", "bias"}, {"y"},
+                    {{"K", depth}, {"N", columns}, {"bits", bits}, {"block_size", block}});
+    node.domain = "com.microsoft";
+    bias = random.Floats({columns});
+  }
+
+  Model MakeNetwork() const {
+    return WithMicrosoft(MakeModel(
+        {MakeInfo("x", DType::kFloat, {Dim::Named("rows"), Dim(depth)})}, {node}, {MakeInfo("y")},
+        {MakeStored("b", b), MakeStored("scales", scales), MakeStored("zeros", zeros), MakeStored("bias", bias)}));
+  }
+
+  int64_t depth, columns;
+  Tensor b, scales, zeros, bias;
+  Node node;
+};
+
+TEST(MatMulNBits, ManyRowsLikePlain) {
+  Random random(11);
+  for (int trial = 0; trial < 14; ++trial) {
+    const int64_t bits = random.Bool() ? 4 : 8, block = int64_t{16} << random.Int(0, 3);
+    const int64_t depth = 2 * block * ((trial == 0 ? 1600 : 256) / (2 * block) + random.Int(0, 3));
+    LargeProduct product(random, bits, block, depth, 64 + random.Size(3, 150), random.Bool());
+    if (trial % 4 == 3) product.scales.MutableData<float>()[random.Int(0, 3)] = trial == 3 ? 0.0f : 1e4f;
+    const int64_t rows = 48 + random.Size(2, 70);
+    Compare(product.MakeNetwork(), random.Floats({rows, depth}), 1e-5,
+            Cat(bits, " bits, blocks of ", block, ", [", rows, ", ", depth, ", ", product.columns, "]"));
+  }
+}
+
+// Rows do not depend on each other: neither on numbers far larger, nor on those that are none.
+TEST(MatMulNBits, RowsLeaveEachOtherAlone) {
+  Random random(12);
+  const int64_t rows = 64, depth = 512;
+  LargeProduct product(random, 4, 32, depth, 128, true);
+  std::fill_n(product.bias.MutableData<float>(), product.columns, 0.0f);
+  const Model model = product.MakeNetwork();
+  const auto session = Session::FromModel(model, {.threads = 1});
+  for (const float factor : {1e6f, 1e-6f, 1e14f, 1e-20f, 0.0f, 1e25f, INFINITY, NAN}) {
+    Tensor x = random.Floats({rows, depth});
+    for (int64_t k = 0; k < depth; ++k) x.MutableData<float>()[5 * depth + k] *= factor;
+    const std::vector<Value> expected = EvaluateGraph(model.graph, std::vector<Value>{x}, RunServices{});
+    const std::vector<Value> got = session->Run(std::vector<NamedValue>{NamedValue("x", x)});
+    for (int64_t row = 0; row < rows; ++row) {
+      const float *wanted = expected[0].tensor().Data<float>() + row * product.columns,
+                  *made = got[0].tensor().Data<float>() + row * product.columns;
+      double largest = 0;
+      for (int64_t n = 0; n < product.columns; ++n)
+        largest = std::max(largest, std::abs(static_cast<double>(wanted[n])));
+      for (int64_t n = 0; n < product.columns; ++n) {
+        if (!std::isfinite(wanted[n])) {
+          EXPECT_FALSE(std::isfinite(made[n])) << row << " with " << factor;
+        } else {
+          ASSERT_NEAR(wanted[n], made[n], 1e-5 * largest) << row << " with " << factor;
+        }
+      }
+    }
   }
 }
 

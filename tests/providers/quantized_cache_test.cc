@@ -17,7 +17,7 @@ namespace {
 
 using namespace ::ferry::testing;
 
-constexpr int64_t kChannels = 32, kSide = 12;
+constexpr int64_t kChannels = 32, kSide = 32;
 
 // 3×3 convolutions of all channels, of groups and of single ones, a pointwise one, and products of both kinds.
 void WriteNetwork(const std::string& path, uint32_t seed) {

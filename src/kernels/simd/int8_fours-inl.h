@@ -9,10 +9,11 @@
 namespace ferry::FERRY_ISA {
 
 inline constexpr int64_t kUnit = 4;
+inline int64_t Padded(int64_t depth) { return (depth + kUnit - 1) / kUnit * kUnit; }
 
 template <class Tiles>
 void MultiplyFours(const ferry::Int8Product& product) {
-  const int64_t padded = (product.depth + kUnit - 1) / kUnit * kUnit;
+  const int64_t padded = Padded(product.depth);
   const auto* a = static_cast<const uint8_t*>(product.a);
   Tiles::MultiplyRows(product, {nullptr, 1, padded, 0}, [=](int64_t row) { return a + row * padded; });
 }

@@ -24,10 +24,18 @@ struct ByteTile {
   ferry::Int8Runs runs;
   const int8_t* panel;
   int64_t panel_bytes;
-  int32_t* sums;  // kSumsStride for each row
+  int32_t* sums;
+  int64_t sums_stride;
 };
 
-template <int kRows, int kPanels>
+// What lies in four bytes: four numbers, or two of 16 bits.
+template <bool kShorts>
+HWY_INLINE FERRY_VNNI __m512i AddProducts(__m512i sum, __m512i row, __m512i columns) {
+  if constexpr (kShorts) return _mm512_dpwssd_epi32(sum, row, columns);
+  return _mm512_dpbusd_epi32(sum, row, columns);
+}
+
+template <int kRows, int kPanels, bool kShorts>
 HWY_NOINLINE FERRY_VNNI void RunTile(const ByteTile& tile) {
   // With a single panel each sum would wait for the one before it, so that there are two of each.
   constexpr int kChains = kPanels == 1 ? 2 : 1;
@@ -47,7 +55,7 @@ HWY_NOINLINE FERRY_VNNI void RunTile(const ByteTile& tile) {
       __builtin_memcpy(&four, rows[i] + depth, sizeof four);
       const __m512i bytes = _mm512_set1_epi32(four);
       HWY_UNROLL(4)
-      for (int p = 0; p < kPanels; ++p) sums[chain][i][p] = _mm512_dpbusd_epi32(sums[chain][i][p], bytes, columns[p]);
+      for (int p = 0; p < kPanels; ++p) sums[chain][i][p] = AddProducts<kShorts>(sums[chain][i][p], bytes, columns[p]);
     }
   };
   for (int64_t run = 0; run < tile.runs.count; ++run) {
@@ -65,20 +73,20 @@ HWY_NOINLINE FERRY_VNNI void RunTile(const ByteTile& tile) {
     HWY_UNROLL(4) for (int p = 0; p < kPanels; ++p) {
       __m512i sum = sums[0][i][p];
       if constexpr (kChains == 2) sum = _mm512_add_epi32(sum, sums[1][i][p]);
-      _mm512_store_si512(tile.sums + i * kSumsStride + p * kWidth, sum);
+      _mm512_storeu_si512(tile.sums + i * tile.sums_stride + p * kWidth, sum);
     }
   }
 }
 
-template <int kPanels>
+template <int kPanels, bool kShorts>
 void RunRows(int64_t rows, const ByteTile& tile) {
   switch (rows) {
-    case 1: return RunTile<1, kPanels>(tile);
-    case 2: return RunTile<2, kPanels>(tile);
-    case 3: return RunTile<3, kPanels>(tile);
-    case 4: return RunTile<4, kPanels>(tile);
-    case 5: return RunTile<5, kPanels>(tile);
-    default: return RunTile<kTileRows, kPanels>(tile);
+    case 1: return RunTile<1, kPanels, kShorts>(tile);
+    case 2: return RunTile<2, kPanels, kShorts>(tile);
+    case 3: return RunTile<3, kPanels, kShorts>(tile);
+    case 4: return RunTile<4, kPanels, kShorts>(tile);
+    case 5: return RunTile<5, kPanels, kShorts>(tile);
+    default: return RunTile<kTileRows, kPanels, kShorts>(tile);
   }
 }
 
@@ -140,14 +148,15 @@ void Finish(const ferry::Int8Output& out, int64_t row, int64_t rows, int64_t col
 }
 
 struct Tiles {
-  template <class RowAt>
+  template <bool kShorts = false, class RowAt>
   static void MultiplyRows(const ferry::Int8Product& product, const ferry::Int8Runs& runs, const RowAt& row_at);
 };
 
-template <class RowAt>
+template <bool kShorts, class RowAt>
 HWY_INLINE void Tiles::MultiplyRows(const ferry::Int8Product& product, const ferry::Int8Runs& runs,
                                     const RowAt& row_at) {
-  HWY_ALIGN int32_t sums[kWaitingRows * kSumsStride];
+  HWY_ALIGN int32_t waiting[kWaitingRows * kSumsStride];
+  const bool takes_sums = TakesSums(product.out);
   ByteTile tile{};
   tile.runs = runs;
   tile.panel_bytes = runs.count * runs.length * kWidth;
@@ -155,28 +164,43 @@ HWY_INLINE void Tiles::MultiplyRows(const ferry::Int8Product& product, const fer
     const int64_t left = product.columns - column;
     if (product.rows * tile.panel_bytes >= kLongPanel * kWidth) ferry::CheckRun();
     const int64_t panels = left > 3 * kWidth ? 4 : left > kWidth ? 2 : 1;
-    const auto run = panels == 4 ? RunRows<4> : panels == 2 ? RunRows<2> : RunRows<1>;
+    const auto run = panels == 4 ? RunRows<4, kShorts> : panels == 2 ? RunRows<2, kShorts> : RunRows<1, kShorts>;
+    const bool stays = takes_sums && left >= panels * kWidth;
+    tile.sums_stride = stays ? product.out.stride : kSumsStride;
     tile.panel = static_cast<const int8_t*>(product.packed) + column / kWidth * tile.panel_bytes;
     for (int64_t first = 0; first < product.rows; first += kWaitingRows) {
       const int64_t rows = product.rows - first < kWaitingRows ? product.rows - first : kWaitingRows;
+      int32_t* const sums =
+          stays ? static_cast<int32_t*>(product.out.c) + first * product.out.stride + column : waiting;
       // A last tile of one row would take as long as one of four.
       const int64_t tiles = (rows + kTileRows - 1) / kTileRows;
       for (int64_t i = 0; i < tiles; ++i) {
         const int64_t begin = rows * i / tiles, count = rows * (i + 1) / tiles - begin;
         for (int64_t r = 0; r < count; ++r) tile.rows[r] = row_at(first + begin + r);
-        tile.sums = sums + begin * kSumsStride;
+        tile.sums = sums + begin * tile.sums_stride;
         run(count, tile);
       }
-      Finish(product.out, first, rows, column, left < panels * kWidth ? left : panels * kWidth, sums);
+      if (!stays) Finish(product.out, first, rows, column, left < panels * kWidth ? left : panels * kWidth, sums);
     }
     column += panels * kWidth;
   }
 }
 
+void MultiplyShorts(const ferry::Int8Product& product) {
+  const int64_t row_bytes = Padded(product.depth) * 2;
+  const auto* a = static_cast<const uint8_t*>(product.a);
+  Tiles::MultiplyRows<true>(product, {nullptr, 1, row_bytes, 0}, [=](int64_t row) { return a + row * row_bytes; });
+}
+
+constexpr Int8Kernels WithShorts(Int8Kernels kernels) {
+  kernels.multiply_shorts = MultiplyShorts;
+  return kernels;
+}
+
 }  // namespace
 
 extern const Int8Kernels kInt8VnniKernels;
-const Int8Kernels kInt8VnniKernels = KernelsOfFours<Tiles>(kTileRows);
+const Int8Kernels kInt8VnniKernels = WithShorts(KernelsOfFours<Tiles>(kTileRows));
 
 }  // namespace ferry::FERRY_ISA
 

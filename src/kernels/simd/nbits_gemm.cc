@@ -109,31 +109,48 @@ void Row(const ferry::NbitsMatrix& m, const ferry::NbitsPart& part, const float*
   }
 }
 
+// `count` depths of a block, for the columns of one vector.
 template <int kBits>
-HWY_NOINLINE void WidenPanel(const ferry::NbitsMatrix& m, int64_t panel, float* to) {
+HWY_INLINE void WidenBlock(const uint32_t* words, int64_t count, Floats scale, const Floats* zero, float* to) {
   constexpr int kPerWord = 32 / kBits;
   const FloatTag d;
   const Numbers<kBits> numbers;
-  const uint32_t* words = m.words + panel * m.panel_words();
-  for (int64_t at = 0; at < m.blocks; ++at) {
-    const int64_t block = (panel * m.blocks + at) * ferry::kNbitsPanel;
-    for (int64_t k = at * m.block; k < (at + 1) * m.block && k < m.depth; k += kPerWord, words += ferry::kNbitsPanel)
-      for (int64_t v = 0; v < kVectors; ++v) {
-        const Floats scale = hn::LoadU(d, m.scales + block + v * kStep);
-        const Floats zero = m.zeros ? LoadZeros(m.zeros + block + v * kStep) : hn::Zero(d);
-        const Ints word = numbers.Ready(LoadWords(words + v * kStep));
-        const int64_t left = m.depth - k;
-        float* column = to + k * ferry::kNbitsPanel + v * kStep;
-        Unroll<0, kPerWord>([&]<int j>() FERRY_INLINE {
-          const Floats number = hn::Sub(numbers.template At<j>(word), zero);
-          if (j < left) hn::StoreU(hn::Mul(number, scale), d, column + j * ferry::kNbitsPanel);
-        });
-      }
+  const auto widen = [&]<bool kZero, bool kWhole>(int64_t k) FERRY_INLINE {
+    const Ints word = numbers.Ready(LoadWords(words + k / kPerWord * ferry::kNbitsPanel));
+    Unroll<0, kPerWord>([&]<int j>() FERRY_INLINE {
+      Floats number = numbers.template At<j>(word);
+      if constexpr (kZero) number = hn::Sub(number, *zero);
+      if (kWhole || k + j < count) hn::StoreU(hn::Mul(number, scale), d, to + (k + j) * ferry::kNbitsPanel);
+    });
+  };
+  int64_t k = 0;
+  if (zero)
+    for (; k + kPerWord <= count; k += kPerWord) widen.template operator()<true, true>(k);
+  else
+    for (; k + kPerWord <= count; k += kPerWord) widen.template operator()<false, true>(k);
+  if (k == count) return;
+  const Floats none = hn::Zero(d);
+  if (!zero) zero = &none;
+  widen.template operator()<true, false>(k);
+}
+
+template <int kBits>
+HWY_NOINLINE void WidenPanel(const ferry::NbitsMatrix& m, int64_t panel, int64_t first, int64_t count, float* to) {
+  const uint32_t* words = m.words + panel * m.panel_words() + first * kBits / 32 * ferry::kNbitsPanel;
+  for (int64_t k = 0; k < count; k += m.block, words += m.block * kBits / 32 * ferry::kNbitsPanel) {
+    const int64_t block = (panel * m.blocks + (first + k) / m.block) * ferry::kNbitsPanel;
+    const int64_t there = count - k < m.block ? count - k : m.block;
+    for (int64_t v = 0; v < kVectors; ++v) {
+      const int64_t lane = v * kStep;
+      const Floats scale = hn::LoadU(FloatTag(), m.scales + block + lane);
+      const Floats zero = m.zeros ? LoadZeros(m.zeros + block + lane) : hn::Zero(FloatTag());
+      WidenBlock<kBits>(words + lane, there, scale, m.zeros ? &zero : nullptr, to + k * ferry::kNbitsPanel + lane);
+    }
   }
 }
 
-void Widen(const ferry::NbitsMatrix& m, int64_t panel, float* to) {
-  (m.bits == 4 ? WidenPanel<4> : WidenPanel<8>)(m, panel, to);
+void Widen(const ferry::NbitsMatrix& m, int64_t panel, int64_t first, int64_t count, float* to) {
+  (m.bits == 4 ? WidenPanel<4> : WidenPanel<8>)(m, panel, first, count, to);
 }
 
 }  // namespace

@@ -90,26 +90,39 @@ class NbitsMatMul final : public CpuKernel {
     });
   }
 
-  // A few panels at a time become floats, which stay in the cache while all rows pass by.
+  // A few panels at a time become floats, which stay in the cache while all rows pass by. Where a whole tile of panels
+  // would not, a chunk of the depth does, and sums pass through the result.
   static void MultiplyRows(const Call& call) {
+    constexpr int64_t kMostDepth = 832;
     const NbitsMatrix& m = call.matrix;
-    const int64_t panels = m.panels(), threads = ThreadsOf(call.context), most = PanelsOnTheWay(m.depth);
+    const int64_t chunks = (m.blocks * m.block + kMostDepth - 1) / kMostDepth;
+    const int64_t chunk_depth = std::min(m.depth, (m.blocks + chunks - 1) / chunks * m.block);
+    const int64_t panels = m.panels(), threads = ThreadsOf(call.context), most = PanelsOnTheWay(chunk_depth);
     const int64_t grain = std::max(
         {PanelsOfPiece(call.rows, m.depth), LeastOfPiece(call.context, panels), std::min(panels / threads, most)});
     ForColumns(call.context, m.columns, grain, [&](int64_t first, int64_t width) {
       const int64_t step = most * kNbitsPanel;
-      float* floats = ThreadScratch<float>(ScratchUse::kPanels, PackedSize(m.depth, std::min(width, step)));
-      for (int64_t column = first; column < first + width; column += step) {
-        const int64_t count = std::min(step, first + width - column);
-        call.context.CheckCancelled();
-        for (int64_t n = 0; n < count; n += kNbitsPanel)
-          BestNbitsKernels().widen(m, (column + n) / kNbitsPanel, floats + n * m.depth);
-        GemmEpilogue epilogue;
-        if (call.bias) epilogue.bias = call.bias + column;
-        BestGemmKernels().plain(call.a, m.depth, call.rows, m.depth, floats, count, call.y + column, m.columns,
-                                epilogue);
-      }
+      float* floats = ThreadScratch<float>(ScratchUse::kPanels, PackedSize(chunk_depth, std::min(width, step)));
+      for (int64_t column = first; column < first + width; column += step)
+        for (int64_t depth = 0; depth < m.depth; depth += chunk_depth)
+          MultiplyChunk(call, column, std::min(step, first + width - column), depth,
+                        std::min(chunk_depth, m.depth - depth), floats);
     });
+  }
+
+  static void MultiplyChunk(const Call& call, int64_t column, int64_t columns, int64_t depth, int64_t depths,
+                            float* floats) {
+    const NbitsMatrix& m = call.matrix;
+    call.context.CheckCancelled();
+    for (int64_t n = 0; n < columns; n += kNbitsPanel)
+      BestNbitsKernels().widen(m, (column + n) / kNbitsPanel, depth, depths, floats + n * depths);
+    GemmEpilogue epilogue;
+    float* y = call.y + column;
+    if (depth > 0)
+      epilogue.residual = y, epilogue.residual_stride = m.columns;
+    else if (call.bias)
+      epilogue.bias = call.bias + column;
+    BestGemmKernels().plain(call.a + depth, m.depth, call.rows, depths, floats, columns, y, m.columns, epilogue);
   }
 
   static void MultiplyBytes(const Call& call) {

@@ -245,11 +245,24 @@ bool SumsFit(const Tensor& weight, int64_t features, int64_t limit) {
   return largest * kByte < limit;
 }
 
-// Nanoseconds, as measured on one core: multiplications, weights that come from far away, transforms.
-double Cost(const ConvPlan& conv, int64_t rows, int64_t points, int64_t weight_bytes) {
-  double products = static_cast<double>(points * conv.channels * conv.features);
-  double transforms = points == kTaps ? 0 : 0.05 * static_cast<double>(points * rows * (conv.channels + conv.features));
-  return products * (static_cast<double>(rows) / 80 + 0.1 * static_cast<double>(weight_bytes)) + transforms;
+// Multiply-adds in a nanosecond, nanoseconds for a byte of weights that comes from far away and for an element that is
+// transformed, as measured on one core.
+struct Speeds {
+  double products, weights, transforms;
+};
+Speeds SpeedsOf(bool of_shorts) {
+  const bool has_byte_products = BestInt8Kernels().multiply_runs;
+  if (!has_byte_products) return {80, 0.1, 0.05};
+  return {of_shorts ? 95.0 : 190.0, 0.05, 0.04};
+}
+
+double Cost(const ConvPlan& conv, int64_t rows, int64_t points) {
+  const bool is_plain = points == kTaps;
+  const Speeds speeds = SpeedsOf(!is_plain);
+  const auto products = static_cast<double>(points * conv.channels * conv.features);
+  const double transformed = is_plain ? 0 : static_cast<double>(points * rows * (conv.channels + conv.features));
+  return products * (static_cast<double>(rows) / speeds.products + speeds.weights * (is_plain ? 1 : 2)) +
+         speeds.transforms * transformed;
 }
 
 }  // namespace
@@ -259,10 +272,10 @@ int64_t QuantizedWinogradOutputs(const NhwcConvPlan& plan, const Tensor& weight)
   if (!BestInt8Kernels().multiply_shorts || !FitsWinograd(plan)) return 0;
   if (conv.channels % kInt8WinogradChannels != 0 || conv.features % kInt8WinogradChannels != 0) return 0;
   int64_t best = 0;
-  double least = Cost(conv, conv.batch * conv.counts.output, kTaps, sizeof(int8_t));
+  double least = Cost(conv, conv.batch * conv.counts.output, kTaps);
   for (int64_t outputs : {int64_t{2}, int64_t{4}}) {
     int64_t tiles = conv.batch * TilesOf(plan.axes[1].output, outputs) * TilesOf(plan.axes[2].output, outputs);
-    double cost = Cost(conv, tiles, Points(outputs), sizeof(int16_t));
+    double cost = Cost(conv, tiles, Points(outputs));
     if (cost >= least || !SumsFit(weight, conv.features, KernelsOf(outputs).limit)) continue;
     best = outputs;
     least = cost;

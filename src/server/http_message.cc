@@ -1,5 +1,6 @@
 #include "server/http_message.h"
 
+#include "server/event_loop.h"
 #include "server/json_cursor.h"
 
 namespace ferry::server {
@@ -22,6 +23,18 @@ HttpResponse ErrorResponse(int status, std::string_view message) {
 
 HttpResponse ErrorResponse(const Refusal& refusal) {
   return ErrorResponse(HttpStatus(refusal.code()), refusal.message());
+}
+
+void Respond::operator()(HttpResponse response) const {
+  if (!request_id_.empty()) response.headers.emplace_back("x-request-id", request_id_);
+  if (loop_->IsHere()) {
+    if (loop_->Find(connection_)) answered_->Answer(exchange_, std::move(response));
+    return;
+  }
+  loop_->Later([loop = loop_, connection = connection_, answered = answered_, exchange = exchange_,
+                held = std::make_shared<HttpResponse>(std::move(response))] {
+    if (loop->Find(connection)) answered->Answer(exchange, std::move(*held));
+  });
 }
 
 const char* ReasonPhrase(int status) {

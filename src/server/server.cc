@@ -40,8 +40,10 @@ class Server {
     repository_ = std::make_unique<Repository>(options.repository, host_);
     service_ = std::make_unique<Service>(options.service, *repository_, host_, memory_, log_, tracer_);
     frontend_ = std::make_unique<Frontend>(*service_);
+    group_.running = &host_.policy.running;
+    group_.may_spin = UsableCpus() > 1;
     for (int i = 0; i < (options.loops > 0 ? options.loops : UsableCpus()); ++i)
-      loops_.push_back(std::make_unique<EventLoop>());
+      loops_.push_back(std::make_unique<EventLoop>(group_));
     doors_.reset(new Doors{*frontend_, options.limits, options.most_connections, loops_});
   }
 
@@ -154,6 +156,7 @@ class Server {
   Tracer tracer_;
   SharedMemory memory_;
   ModelHost host_;
+  LoopGroup group_;
   std::vector<std::unique_ptr<EventLoop>> loops_;
   std::unique_ptr<Repository> repository_;
   std::unique_ptr<Service> service_;

@@ -70,9 +70,11 @@ class Calls(unittest.TestCase):
         self.assertEqual((config.max_batch_size, config.input[0].data_type, list(config.input[0].dims)), (8, 11, [3]))
         self.assertEqual(config.dynamic_batching.priority_queue_policy[2].max_queue_size, 100)
         self.assertEqual(config.parameters["intra_op_thread_count"].string_value, "1")
+        self.assertEqual(config.version_policy.WhichOneof("policy_choice"), "all")  # an empty message is there, too
         call("ModelInfer", add())
         stats = call("ModelStatistics", pb.ModelStatisticsRequest(name="add_sub")).model_stats[0]
         self.assertGreater(stats.inference_stats.success.count, 0)
+        self.assertTrue(stats.inference_stats.HasField("fail"))
         self.assertGreater(len(call("ModelStatistics", pb.ModelStatisticsRequest()).model_stats), 10)
 
     def test_settings(self):

@@ -148,24 +148,6 @@ constexpr Method kMethods[] = {
 };
 constexpr Method kHealth = {"Check", "health", HealthCheck};
 
-// "5S", "100m": microseconds; 0: none.
-uint64_t TimeoutOf(const HttpRequest& request) {
-  const std::string* text = request.Find("grpc-timeout");
-  if (!text || text->size() < 2) return 0;
-  uint64_t number = 0;
-  auto [end, error] = std::from_chars(text->data(), text->data() + text->size() - 1, number);
-  if (error != std::errc() || end != text->data() + text->size() - 1 || number > 100'000'000) return 0;
-  switch (text->back()) {
-    case 'H': return number * 3'600'000'000;
-    case 'M': return number * 60'000'000;
-    case 'S': return number * 1'000'000;
-    case 'm': return number * 1'000;
-    case 'u': return number;
-    case 'n': return number / 1000 + 1;
-    default: return 0;
-  }
-}
-
 // One message, one answer.
 class UnaryCall : public GrpcCall {
  public:
@@ -425,7 +407,7 @@ std::unique_ptr<GrpcCall> Frontend::InferenceCall(const HttpRequest& request, bo
                                                   std::shared_ptr<GrpcSink> sink) {
   CheckGrpcAccess(service_, request, "inference");
   const std::string* parent = request.Find("traceparent");
-  InferContext context{service_, TimeoutOf(request), parent ? *parent : std::string()};
+  InferContext context{service_, GrpcTimeout(request), parent ? *parent : std::string()};
   if (!is_stream) return std::make_unique<InferCall>(std::move(context), std::move(sink));
   const std::string* ends = request.Find("triton_grpc_error");
   return std::make_unique<StreamCall>(std::move(context), std::move(sink), ends && *ends == "true");

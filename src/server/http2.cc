@@ -55,6 +55,7 @@ struct Stream {
   size_t header_bytes = 0;
   bool is_grpc = false, begun = false, half_closed = false, refused = false;
   std::chrono::steady_clock::time_point last_bytes;
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();  // the client's own
   Coding coding = Coding::kIdentity;
   std::unique_ptr<GrpcCall> call;
   // What is still to be sent.
@@ -163,6 +164,7 @@ class Http2 : public Protocol, public Answered {
   void Send(int32_t number, const std::string& message, bool is_last) {
     Stream* stream = Find(number);
     if (!stream || stream->finished) return;
+    if (IsLate(*stream)) return Finish(number, Code::kDeadline, "Deadline Exceeded");
     stream->finished = is_last;
     char prefix[5] = {0};
     const auto size = static_cast<uint32_t>(message.size());
@@ -179,6 +181,10 @@ class Http2 : public Protocol, public Answered {
   void Finish(int32_t number, Code code, std::string message) {
     Stream* stream = Find(number);
     if (!stream || stream->finished) return;
+    if (IsLate(*stream)) {
+      code = Code::kDeadline;
+      message = "Deadline Exceeded";
+    }
     stream->finished = true;
     stream->code = code;
     stream->status_message = PercentEncoded(message);
@@ -229,6 +235,10 @@ class Http2 : public Protocol, public Answered {
   Stream* Find(int32_t number) {
     auto found = streams_.find(number);
     return closed_ || found == streams_.end() ? nullptr : &found->second;
+  }
+  static bool IsLate(const Stream& stream) {
+    return stream.deadline != std::chrono::steady_clock::time_point::max() &&
+           std::chrono::steady_clock::now() > stream.deadline;
   }
   void FlushUnlessReceiving() {
     if (!receiving_) Flush();
@@ -392,6 +402,8 @@ class Http2 : public Protocol, public Answered {
     const std::string* type = stream.request->Find("content-type");
     stream.is_grpc = type && type->compare(0, 16, "application/grpc") == 0;
     if (!stream.is_grpc) return;
+    if (const uint64_t timeout = GrpcTimeout(*stream.request); timeout > 0)
+      stream.deadline = stream.last_bytes + std::chrono::microseconds(timeout);
     auto sink = std::make_shared<StreamSink>(connection_.loop(), connection_.number(), this, number);
     if (const std::string* coding = stream.request->Find("grpc-encoding")) {
       if (*coding == "gzip")

@@ -39,6 +39,7 @@ struct HttpResponse {
 HttpResponse ErrorResponse(int status, std::string_view message);  // {"error": …}
 HttpResponse ErrorResponse(const Refusal& refusal);
 const char* ReasonPhrase(int status);
+uint64_t GrpcTimeout(const HttpRequest& request);  // grpc-timeout ("5S", "100m") in microseconds; 0: none
 
 // Whoever awaits an answer; a connection may be gone when it comes.
 class Answered {

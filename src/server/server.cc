@@ -23,6 +23,13 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+sigset_t AwaitedSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
+  return signals;
+}
+
 class Server {
  public:
   explicit Server(const ServerOptions& options)
@@ -48,11 +55,7 @@ class Server {
   }
 
   int Run() {
-    sigset_t signals;
-    sigemptyset(&signals);
-    for (int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
-    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-    signal(SIGPIPE, SIG_IGN);
+    const sigset_t signals = AwaitedSignals();
     for (auto& loop : loops_) loop->Start();
     Listen();
     if (!repository_->LoadAtStart() && options_.exit_on_error) {
@@ -170,6 +173,10 @@ class Server {
 
 int RunServer(const ServerOptions& options) {
   RaiseDescriptorLimit();
+  // Before any thread is started: one that does not block them would be ended by them while this one is busy.
+  const sigset_t signals = AwaitedSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
   // Not destroyed: requests that outlived their time may still run, and the process ends anyway.
   auto* server = new Server(options);
   const int status = server->Run();

@@ -28,7 +28,7 @@ server = channel = None
 
 def call(method, request, response=None, service="inference.GRPCInferenceService", on=None, **options):
     kind = response or getattr(pb, method + "Response")
-    return (on or channel).unary_unary(f"/{service}/{method}", lambda m: m.SerializeToString(), kind.FromString)(request, timeout=30, **options)
+    return (on or channel).unary_unary(f"/{service}/{method}", lambda m: m.SerializeToString(), kind.FromString)(request, **{"timeout": 30, **options})
 
 
 def tensor(request, name, datatype, shape, raw=None):
@@ -135,6 +135,17 @@ class Calls(unittest.TestCase):
         raw = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
         with self.assertRaises(grpc.RpcError):
             raw(b"\xff\xff\xff\xff", timeout=30)
+
+    def test_deadline(self):
+        # grpcio rounds up to a millisecond, in which the server may well answer.
+        with tempfile.NamedTemporaryFile() as body:
+            body.write(bytes(5))
+            body.flush()
+            command = ["curl", "-s", "-D", "-", "--http2-prior-knowledge", "-H", "content-type: application/grpc", "-H", "te: trailers", "--data-binary",
+                       "@" + body.name, f"http://127.0.0.1:{server.grpc_port}/inference.GRPCInferenceService/ServerLive"]
+            late, in_time = (subprocess.run([*command, "-H", f"grpc-timeout: {time}"], capture_output=True, check=True).stdout for time in ("1n", "20S"))
+        self.assertIn(b"grpc-status: 4", late)
+        self.assertIn(b"grpc-status: 0", in_time)
 
     def test_stream(self):
         def requests():

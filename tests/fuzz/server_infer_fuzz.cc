@@ -1,5 +1,5 @@
-// Bodies of inference requests: JSON with or without bytes behind it, of the generate extension, and protobuf; the first
-// byte says which.
+// Bodies of inference requests: JSON with or without bytes behind it, of the generate extension, and protobuf; the
+// first byte says which.
 #include <memory>
 #include <string>
 

@@ -24,8 +24,9 @@ endif()
 
 # What runs once per request is compiled for speed.
 add_room(server size WITHOUT main.cc SOURCES ${FERRY_GENERATED}/server/embedded.cc
-  BUT_SPEED connection.cc event_loop.cc http1.cc http1_parser.cc http2.cc infer_codec.cc infer_grpc.cc infer_http.cc json_cursor.cc
-  model_stats.cc scheduler.cc served_model.cc tensor_join.cc tensor_json.cc)
+  BUT_SPEED batch_cost.cc connection.cc datatype.cc event_loop.cc grpc_api.cc http1.cc http1_parser.cc http2.cc http_api.cc http_message.cc
+  infer_codec.cc infer_grpc.cc infer_http.cc json_cursor.cc model_stats.cc scheduler.cc served_model.cc service.cc tensor_join.cc
+  tensor_json.cc)
 foreach(target ferry_room_server ferry_room_server_speed)
   target_include_directories(${target} SYSTEM PRIVATE ${PROTOZERO_INCLUDE_DIR} ${BOOST_BEAST_INCLUDE} ${NGHTTP2_INCLUDE} ${OPENSSL_INCLUDE})
 endforeach()

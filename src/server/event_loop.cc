@@ -4,11 +4,19 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace ferry::server {
+namespace {
 
-EventLoop::EventLoop() : scratch_(64 * 1024, '\0') {
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::microseconds kShortWait{100}, kSpin{40};
+
+}  // namespace
+
+EventLoop::EventLoop(LoopGroup& group) : group_(group), scratch_(64 * 1024, '\0') {
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (epoll_ < 0 || wake_ < 0) Fail(ErrorCode::kIo, "the system gives no more descriptors");
@@ -98,14 +106,47 @@ void EventLoop::ForEach(const std::function<void(Watched&)>& visit) {
     if (Watched* watched = Find(number)) visit(*watched);
 }
 
+bool EventLoop::MaySpin() const {
+  return group_.may_spin && group_.awake.load(std::memory_order_relaxed) <= 1 &&
+         (!group_.running || group_.running->load(std::memory_order_relaxed) == 0);
+}
+
+int EventLoop::Spin(epoll_event* events, int most) {
+  const auto until = Clock::now() + kSpin;
+  do {
+    const int count = epoll_wait(epoll_, events, most, 0);
+    if (count != 0) return count;
+  } while (MaySpin() && Clock::now() < until);
+  return 0;
+}
+
+int EventLoop::Wait(epoll_event* events, int most, int milliseconds) {
+  if (short_waits_ >= waits_before_spin_ && MaySpin()) {
+    if (const int count = Spin(events, most); count != 0) {
+      waits_before_spin_ = kFirstTrial;
+      short_waits_ = waits_before_spin_;
+      return count;
+    }
+    short_waits_ = 0;
+    waits_before_spin_ = std::min(2 * waits_before_spin_, kMostBeforeTrial);
+  }
+  const auto begun = Clock::now();
+  group_.awake.fetch_sub(1, std::memory_order_relaxed);
+  const int count = epoll_wait(epoll_, events, most, milliseconds);
+  group_.awake.fetch_add(1, std::memory_order_relaxed);
+  short_waits_ = Clock::now() - begun < kShortWait ? std::min(short_waits_ + 1, kMostBeforeTrial) : 0;
+  return count;
+}
+
 void EventLoop::Run() {
   thread_id_ = std::this_thread::get_id();
   constexpr int kMostEvents = 128;
   epoll_event events[kMostEvents];
   constexpr auto kTick = std::chrono::milliseconds(250);
-  auto next_tick = std::chrono::steady_clock::now() + kTick;
+  auto next_tick = Clock::now() + kTick;
+  ++group_.awake;
   while (!stopping_) {
-    const int count = epoll_wait(epoll_, events, kMostEvents, static_cast<int>(kTick.count()));
+    const int count = Wait(events, kMostEvents, static_cast<int>(kTick.count()));
     bool is_posted = false;
     for (int i = 0; i < count; ++i) {
       if (events[i].data.u64 == 0) {
@@ -124,7 +165,7 @@ void EventLoop::Run() {
     }
     if (is_posted) DoPosted();
     removed_.clear();
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = Clock::now();
     if (now < next_tick) continue;
     next_tick = now + kTick;
     ForEach([&](Watched& watched) { watched.OnTick(now); });

@@ -12,6 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
+struct epoll_event;
+
 namespace ferry::server {
 
 // Something with a descriptor. It is told of every change (edge-triggered) until it is removed.
@@ -23,9 +25,16 @@ class Watched {
   virtual void OnTick(std::chrono::steady_clock::time_point /*now*/) {}  // four times a second
 };
 
+// What the loops of a server know of each other, and of its runs.
+struct LoopGroup {
+  std::atomic<int> awake{0};                  // loops that are not asleep
+  const std::atomic<int>* running = nullptr;  // runs of models under way
+  bool may_spin = false;                      // there is a CPU to spare beside the one that a loop has
+};
+
 class EventLoop {
  public:
-  EventLoop();
+  explicit EventLoop(LoopGroup& group);
   ~EventLoop();  // after Stop
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
@@ -49,7 +58,15 @@ class EventLoop {
  private:
   void Run();
   void DoPosted();
+  int Wait(epoll_event* events, int most, int milliseconds);
+  int Spin(epoll_event* events, int most);
+  bool MaySpin() const;
 
+  LoopGroup& group_;
+  // A client that sends its next request at once finds the loop awake: sleeping and being woken costs more than all the
+  // rest. Only where events have been coming that fast, and ever more seldom where they then did not.
+  int short_waits_ = 0, waits_before_spin_ = kFirstTrial;
+  static constexpr int kFirstTrial = 8, kMostBeforeTrial = 8192;
   int epoll_ = -1, wake_ = -1;
   std::thread thread_;
   std::atomic<std::thread::id> thread_id_{};

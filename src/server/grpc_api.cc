@@ -148,24 +148,6 @@ constexpr Method kMethods[] = {
 };
 constexpr Method kHealth = {"Check", "health", HealthCheck};
 
-// "5S", "100m": microseconds; 0: none.
-uint64_t TimeoutOf(const HttpRequest& request) {
-  const std::string* text = request.Find("grpc-timeout");
-  if (!text || text->size() < 2) return 0;
-  uint64_t number = 0;
-  auto [end, error] = std::from_chars(text->data(), text->data() + text->size() - 1, number);
-  if (error != std::errc() || end != text->data() + text->size() - 1 || number > 100'000'000) return 0;
-  switch (text->back()) {
-    case 'H': return number * 3'600'000'000;
-    case 'M': return number * 60'000'000;
-    case 'S': return number * 1'000'000;
-    case 'm': return number * 1'000;
-    case 'u': return number;
-    case 'n': return number / 1000 + 1;
-    default: return 0;
-  }
-}
-
 // One message, one answer.
 class UnaryCall : public GrpcCall {
  public:
@@ -421,14 +403,27 @@ void CheckGrpcAccess(const Service& service, const HttpRequest& request, std::st
 
 }  // namespace
 
+std::unique_ptr<GrpcCall> Frontend::InferenceCall(const HttpRequest& request, bool is_stream,
+                                                  std::shared_ptr<GrpcSink> sink) {
+  CheckGrpcAccess(service_, request, "inference");
+  const std::string* parent = request.Find("traceparent");
+  InferContext context{service_, GrpcTimeout(request), parent ? *parent : std::string()};
+  if (!is_stream) return std::make_unique<InferCall>(std::move(context), std::move(sink));
+  const std::string* ends = request.Find("triton_grpc_error");
+  return std::make_unique<StreamCall>(std::move(context), std::move(sink), ends && *ends == "true");
+}
+
 std::unique_ptr<GrpcCall> Frontend::Call(Door door, const HttpRequest& request, std::shared_ptr<GrpcSink> sink) {
   if (door == Door::kMetrics) Refuse(Code::kUnimplemented, "no calls are answered here");
   const size_t slash = request.target.rfind('/');
   if (slash == std::string::npos || slash == 0)
     Refuse(Code::kUnimplemented, "no such method: ", Printable(request.target));
-  const std::string service = request.target.substr(1, slash - 1), name = request.target.substr(slash + 1);
+  const std::string_view target = request.target, service = target.substr(1, slash - 1),
+                         name = target.substr(slash + 1);
+  if (service == "inference.GRPCInferenceService" && (name == "ModelInfer" || name == "ModelStreamInfer"))
+    return InferenceCall(request, name == "ModelStreamInfer", std::move(sink));
   const ProtoMethod* types = FindTypes(service, name);
-  if (!types) Refuse(Code::kUnimplemented, "no such method: ", Printable(request.target));
+  if (!types) Refuse(Code::kUnimplemented, "no such method: ", Printable(target));
   if (service.compare(0, 16, "grpc.reflection.") == 0) {
     CheckGrpcAccess(service_, request, "metadata");
     return MakeReflectionCall(*types, std::move(sink));
@@ -437,14 +432,6 @@ std::unique_ptr<GrpcCall> Frontend::Call(Door door, const HttpRequest& request, 
     CheckGrpcAccess(service_, request, "health");
     if (name == "Watch") return std::make_unique<WatchCall>(service_, *types, std::move(sink));
     return std::make_unique<UnaryCall>(service_, kHealth, *types, std::move(sink));
-  }
-  if (name == "ModelInfer" || name == "ModelStreamInfer") {
-    CheckGrpcAccess(service_, request, "inference");
-    const std::string* parent = request.Find("traceparent");
-    InferContext context{service_, TimeoutOf(request), parent ? *parent : std::string()};
-    if (name == "ModelInfer") return std::make_unique<InferCall>(std::move(context), std::move(sink));
-    const std::string* ends = request.Find("triton_grpc_error");
-    return std::make_unique<StreamCall>(std::move(context), std::move(sink), ends && *ends == "true");
   }
   for (const Method& method : kMethods)
     if (method.name == name) {

@@ -5,7 +5,7 @@
 namespace ferry::server {
 namespace {
 
-class Http1 : public Protocol {
+class Http1 : public Protocol, public Answered {
  public:
   explicit Http1(Connection& connection)
       : connection_(connection), parser_(connection.limits().most_body, connection.limits().most_header) {}
@@ -22,6 +22,9 @@ class Http1 : public Protocol {
   }
 
   void OnWritable() override { AfterAnswer(); }
+  void Answer(uint64_t serial, HttpResponse response) override {
+    if (serial == serial_) Answer(std::move(response));
+  }
   void OnClosed() override { closed_ = true; }
   void Drain() override { draining_ = true; }
   bool IsIdle() const override { return !waits_ && parser_.is_fresh() && pending_.empty(); }
@@ -73,20 +76,9 @@ class Http1 : public Protocol {
     request->peer = connection_.peer();
     is_head_ = request->method == "HEAD";
     waits_ = true;
-    EventLoop& loop = connection_.loop();
-    const uint64_t number = connection_.number();
-    const uint64_t serial = ++serial_;
     dispatching_ = true;
-    connection_.handler().Handle(
-        connection_.door(), std::move(request), [this, &loop, number, serial](HttpResponse response) {
-          if (loop.IsHere()) {
-            if (loop.Find(number) && serial == serial_) Answer(std::move(response));
-            return;
-          }
-          loop.Do([this, &loop, number, serial, response = std::make_shared<HttpResponse>(std::move(response))] {
-            if (loop.Find(number) && serial == serial_) Answer(std::move(*response));
-          });
-        });
+    connection_.handler().Handle(connection_.door(), std::move(request),
+                                 Respond(connection_.loop(), connection_.number(), *this, ++serial_));
     dispatching_ = false;
     return taken;
   }
@@ -99,6 +91,10 @@ class Http1 : public Protocol {
     head_ += "\r\ncontent-type: ";
     head_ += response.content_type;
     for (const auto& [name, value] : response.headers) (((head_ += "\r\n") += name) += ": ") += value;
+    if (response.json_length) {
+      head_ += "\r\ninference-header-content-length: ";
+      AppendUnsigned(head_, *response.json_length);
+    }
     head_ += "\r\ncontent-length: ";
     AppendUnsigned(head_, response.body.size());
     if (!keep_alive_) head_ += "\r\nconnection: close";

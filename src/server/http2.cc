@@ -55,6 +55,7 @@ struct Stream {
   size_t header_bytes = 0;
   bool is_grpc = false, begun = false, half_closed = false, refused = false;
   std::chrono::steady_clock::time_point last_bytes;
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();  // the client's own
   Coding coding = Coding::kIdentity;
   std::unique_ptr<GrpcCall> call;
   // What is still to be sent.
@@ -85,7 +86,7 @@ class StreamSink : public GrpcSink, public std::enable_shared_from_this<StreamSi
   const int32_t stream_;
 };
 
-class Http2 : public Protocol {
+class Http2 : public Protocol, public Answered {
  public:
   explicit Http2(Connection& connection) : connection_(connection) {
     nghttp2_session_callbacks* callbacks = nullptr;
@@ -163,6 +164,7 @@ class Http2 : public Protocol {
   void Send(int32_t number, const std::string& message, bool is_last) {
     Stream* stream = Find(number);
     if (!stream || stream->finished) return;
+    if (IsLate(*stream)) return Finish(number, Code::kDeadline, "Deadline Exceeded");
     stream->finished = is_last;
     char prefix[5] = {0};
     const auto size = static_cast<uint32_t>(message.size());
@@ -179,6 +181,10 @@ class Http2 : public Protocol {
   void Finish(int32_t number, Code code, std::string message) {
     Stream* stream = Find(number);
     if (!stream || stream->finished) return;
+    if (IsLate(*stream)) {
+      code = Code::kDeadline;
+      message = "Deadline Exceeded";
+    }
     stream->finished = true;
     stream->code = code;
     stream->status_message = PercentEncoded(message);
@@ -195,14 +201,17 @@ class Http2 : public Protocol {
     FlushUnlessReceiving();
   }
 
-  void Answer(int32_t number, HttpResponse response) {
+  void Answer(uint64_t exchange, HttpResponse response) override {
+    const auto number = static_cast<int32_t>(exchange);
     Stream* stream = Find(number);
     if (!stream || stream->answered) return;
     stream->answered = stream->finished = true;
     const std::string status = Cat(response.status), length = Cat(response.body.size());
+    const std::string json_length = response.json_length ? Cat(*response.json_length) : std::string();
     std::vector<nghttp2_nv> headers = {Header(":status", status), Header("content-type", response.content_type),
                                        Header("content-length", length)};
     for (const auto& [name, value] : response.headers) headers.push_back(Header(name, value));
+    if (response.json_length) headers.push_back(Header("inference-header-content-length", json_length));
     if (stream->request->method == "HEAD") response.body.clear();
     stream->out = std::move(response.body);
     nghttp2_data_provider provider{};
@@ -215,14 +224,21 @@ class Http2 : public Protocol {
   }
 
  private:
-  static nghttp2_nv Header(std::string_view name, std::string_view value) {
+  static nghttp2_nv Header(std::string_view name, std::string_view value, uint8_t flags = NGHTTP2_NV_FLAG_NONE) {
     return {reinterpret_cast<uint8_t*>(const_cast<char*>(name.data())),
-            reinterpret_cast<uint8_t*>(const_cast<char*>(value.data())), name.size(), value.size(),
-            NGHTTP2_NV_FLAG_NONE};
+            reinterpret_cast<uint8_t*>(const_cast<char*>(value.data())), name.size(), value.size(), flags};
+  }
+  // Of texts that stay where they are.
+  static nghttp2_nv StaticHeader(std::string_view name, std::string_view value) {
+    return Header(name, value, NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE);
   }
   Stream* Find(int32_t number) {
     auto found = streams_.find(number);
     return closed_ || found == streams_.end() ? nullptr : &found->second;
+  }
+  static bool IsLate(const Stream& stream) {
+    return stream.deadline != std::chrono::steady_clock::time_point::max() &&
+           std::chrono::steady_clock::now() > stream.deadline;
   }
   void FlushUnlessReceiving() {
     if (!receiving_) Flush();
@@ -235,8 +251,8 @@ class Http2 : public Protocol {
 
   void SubmitGrpcHeaders(int32_t number, Stream& stream) {
     stream.answered = true;
-    nghttp2_nv headers[] = {Header(":status", "200"), Header("content-type", "application/grpc"),
-                            Header("grpc-accept-encoding", "identity,deflate,gzip")};
+    const nghttp2_nv headers[] = {StaticHeader(":status", "200"), StaticHeader("content-type", "application/grpc"),
+                                  StaticHeader("grpc-accept-encoding", "identity,deflate,gzip")};
     nghttp2_data_provider provider{};
     provider.source.ptr = &stream;
     provider.read_callback = ReadMessages;
@@ -299,7 +315,9 @@ class Http2 : public Protocol {
     if (stream.out.empty() && stream.finished) {
       *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
       const std::string status = Cat(static_cast<int>(stream.code));
-      nghttp2_nv trailers[] = {Header("grpc-status", status), Header("grpc-message", stream.status_message)};
+      const nghttp2_nv trailers[] = {
+          stream.code == Code::kOk ? StaticHeader("grpc-status", "0") : Header("grpc-status", status),
+          Header("grpc-message", stream.status_message)};
       nghttp2_submit_trailer(session, number, trailers, stream.status_message.empty() ? 1 : 2);
     }
     return count;
@@ -384,6 +402,8 @@ class Http2 : public Protocol {
     const std::string* type = stream.request->Find("content-type");
     stream.is_grpc = type && type->compare(0, 16, "application/grpc") == 0;
     if (!stream.is_grpc) return;
+    if (const uint64_t timeout = GrpcTimeout(*stream.request); timeout > 0)
+      stream.deadline = stream.last_bytes + std::chrono::microseconds(timeout);
     auto sink = std::make_shared<StreamSink>(connection_.loop(), connection_.number(), this, number);
     if (const std::string* coding = stream.request->Find("grpc-encoding")) {
       if (*coding == "gzip")
@@ -414,8 +434,9 @@ class Http2 : public Protocol {
       std::string().swap(body);
       if (stream.is_grpc)
         return Finish(number, Code::kExhausted, Cat("the message is larger than the allowed ", most, " bytes"));
-      return Answer(number, ErrorResponse(413, Cat("request is larger than the allowed ", most,
-                                                   " bytes. Use --http-max-input-size to increase the limit.")));
+      return Answer(static_cast<uint64_t>(number),
+                    ErrorResponse(413, Cat("request is larger than the allowed ", most,
+                                           " bytes. Use --http-max-input-size to increase the limit.")));
     }
     body += bytes;
     if (stream.is_grpc) TakeMessages(number);
@@ -474,18 +495,9 @@ class Http2 : public Protocol {
       if (stream.call) stream.call->OnHalfClose();
       return;
     }
-    EventLoop& loop = connection_.loop();
-    const uint64_t connection = connection_.number();
     connection_.handler().Handle(
-        connection_.door(), stream.request, [this, &loop, connection, number](HttpResponse response) {
-          if (loop.IsHere()) {
-            if (loop.Find(connection)) Answer(number, std::move(response));
-            return;
-          }
-          loop.Do([this, &loop, connection, number, held = std::make_shared<HttpResponse>(std::move(response))] {
-            if (loop.Find(connection)) Answer(number, std::move(*held));
-          });
-        });
+        connection_.door(), stream.request,
+        Respond(connection_.loop(), connection_.number(), *this, static_cast<uint64_t>(number)));
   }
 
   Connection& connection_;

@@ -101,8 +101,10 @@ size_t HeaderLength(const HttpRequest& request) {
   return static_cast<size_t>(length);
 }
 
+bool IsInference(std::string_view verb) { return verb == "infer" || verb == "generate" || verb == "generate_stream"; }
+
 // The kind of request that an operator can restrict.
-std::string ApiOf(const std::vector<std::string>& parts) {
+std::string_view ApiOf(const std::vector<std::string>& parts) {
   if (parts.size() < 2 || parts[0] != "v2") return "metadata";
   const std::string& last = parts.back();
   if (parts[1] == "health" || last == "ready") return "health";
@@ -110,7 +112,7 @@ std::string ApiOf(const std::vector<std::string>& parts) {
   if (parts[1] == "systemsharedmemory" || parts[1] == "cudasharedmemory") return "shared-memory";
   if (parts[1] == "logging") return "logging";
   if (parts[1] == "trace" || last == "setting") return "trace";
-  if (last == "infer" || last == "generate") return "inference";
+  if (IsInference(last)) return "inference";
   if (last == "config") return "model-config";
   if (last == "stats") return "statistics";
   return "metadata";
@@ -121,6 +123,27 @@ struct ModelPath {
   std::string name, version;
   std::vector<std::string> rest;
 };
+
+// "/v2/models/NAME[/versions/V]/infer" where nothing is escaped, which is nearly every request.
+struct InferTarget {
+  std::string_view model, version;
+};
+
+std::optional<InferTarget> PlainInferTarget(std::string_view target) {
+  constexpr std::string_view kBefore = "/v2/models/", kVersions = "/versions/", kAfter = "/infer";
+  if (target.size() <= kBefore.size() + kAfter.size() || !target.starts_with(kBefore) || !target.ends_with(kAfter) ||
+      target.find_first_of("%?#") != std::string_view::npos)
+    return std::nullopt;
+  target = target.substr(kBefore.size(), target.size() - kBefore.size() - kAfter.size());
+  InferTarget out{target.substr(0, target.find('/')), {}};
+  if (out.model.empty()) return std::nullopt;
+  if (out.model.size() == target.size()) return out;
+  target.remove_prefix(out.model.size());
+  if (!target.starts_with(kVersions)) return std::nullopt;
+  out.version = target.substr(kVersions.size());
+  if (out.version.empty() || out.version.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
+  return out;
+}
 
 ModelPath ModelPathOf(const std::vector<std::string>& parts) {
   ModelPath path;
@@ -139,8 +162,7 @@ ModelPath ModelPathOf(const std::vector<std::string>& parts) {
 
 }  // namespace
 
-void Frontend::CheckAccess(const HttpRequest& request, const std::vector<std::string>& parts) const {
-  const std::string api = ApiOf(parts);
+void Frontend::CheckAccess(const HttpRequest& request, std::string_view api) const {
   for (const ServiceOptions::Restriction& rule : service_.options().http_restrictions) {
     if (rule.api != api) continue;
     const std::string* given = request.Find(rule.header);
@@ -151,26 +173,30 @@ void Frontend::CheckAccess(const HttpRequest& request, const std::vector<std::st
 }
 
 void Frontend::Handle(Door door, std::shared_ptr<HttpRequest> request, Respond respond) {
-  if (const std::string* id = request->Find("x-request-id"); id && id->size() <= 200)
-    respond = [respond = std::move(respond), id = *id](HttpResponse response) {
-      response.headers.emplace_back("x-request-id", id);
-      respond(std::move(response));
-    };
+  if (const std::string* id = request->Find("x-request-id"); id && id->size() <= 200) respond.set_request_id(*id);
   try {
+    if (const std::optional<InferTarget> target = PlainInferTarget(request->target); target && door != Door::kMetrics) {
+      CheckAccess(*request, "inference");
+      RequireMethod(*request, "POST");
+      DecompressBody(*request, service_.options().most_body);
+      return Infer(request, target->model, target->version, respond);
+    }
     const std::vector<std::string> parts = PartsOf(request->target);
     if (door == Door::kMetrics && !(parts.size() == 1 && parts[0] == "metrics")) NotFound();
-    CheckAccess(*request, parts);
+    CheckAccess(*request, ApiOf(parts));
     DecompressBody(*request, service_.options().most_body);
-    if (parts.size() > 3 && parts[0] == "v2" && parts[1] == "models" && parts.back() == "infer") {
+    if (parts.size() > 3 && parts[0] == "v2" && parts[1] == "models" && IsInference(parts.back())) {
       const ModelPath path = ModelPathOf(parts);
       if (path.rest.size() == 1) {
         RequireMethod(*request, "POST");
-        return Infer(request, path.name, path.version, respond);
+        if (path.rest[0] == "infer") return Infer(request, path.name, path.version, respond);
+        return Generate(*request, path.name, path.version, path.rest[0] == "generate_stream", respond);
       }
     }
     if (parts.size() > 2 && parts[0] == "v2" && parts[1] == "repository" && Repository(request, parts, respond)) return;
     HttpResponse response = Answer(*request, parts);
-    if (response.body.size() > 1024) CompressAnswer(response, AcceptedCoding(*request));
+    // Like Triton: clients of the protocol undo the encoding of inference answers alone.
+    if (response.content_type != "application/json") CompressAnswer(response, AcceptedCoding(*request));
     respond(std::move(response));
   } catch (const WrongMethod&) {
     respond(ErrorResponse(405, "Method Not Allowed"));
@@ -344,7 +370,23 @@ bool Frontend::Repository(const std::shared_ptr<HttpRequest>& request, const std
   return true;
 }
 
-void Frontend::Infer(const std::shared_ptr<HttpRequest>& request, const std::string& name, const std::string& version,
+void Frontend::Generate(const HttpRequest& request, const std::string& name, const std::string& version, bool is_stream,
+                        const Respond& respond) {
+  const std::shared_ptr<ServedModel> model = service_.repository().Find(name, version);
+  InferRequest infer = ReadGenerate(request, *model, service_.options().most_body);
+  if (const std::string* parent = request.Find("traceparent")) infer.trace_parent = *parent;
+  service_.Infer(model, std::move(infer), true, "http", [model, is_stream, respond](Job& job) {
+    HttpResponse response;
+    try {
+      response = WriteGenerate(job, *model, is_stream);
+    } catch (...) {
+      response = ErrorResponse(CurrentRefusal());
+    }
+    respond(std::move(response));
+  });
+}
+
+void Frontend::Infer(const std::shared_ptr<HttpRequest>& request, std::string_view name, std::string_view version,
                      const Respond& respond) {
   const std::shared_ptr<ServedModel> model = service_.repository().Find(name, version);
   const Coding coding = AcceptedCoding(*request);

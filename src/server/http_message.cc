@@ -1,5 +1,8 @@
 #include "server/http_message.h"
 
+#include <charconv>
+
+#include "server/event_loop.h"
 #include "server/json_cursor.h"
 
 namespace ferry::server {
@@ -22,6 +25,35 @@ HttpResponse ErrorResponse(int status, std::string_view message) {
 
 HttpResponse ErrorResponse(const Refusal& refusal) {
   return ErrorResponse(HttpStatus(refusal.code()), refusal.message());
+}
+
+void Respond::operator()(HttpResponse response) const {
+  if (!request_id_.empty()) response.headers.emplace_back("x-request-id", request_id_);
+  if (loop_->IsHere()) {
+    if (loop_->Find(connection_)) answered_->Answer(exchange_, std::move(response));
+    return;
+  }
+  loop_->Later([loop = loop_, connection = connection_, answered = answered_, exchange = exchange_,
+                held = std::make_shared<HttpResponse>(std::move(response))] {
+    if (loop->Find(connection)) answered->Answer(exchange, std::move(*held));
+  });
+}
+
+uint64_t GrpcTimeout(const HttpRequest& request) {
+  const std::string* text = request.Find("grpc-timeout");
+  if (!text || text->size() < 2) return 0;
+  uint64_t number = 0;
+  auto [end, error] = std::from_chars(text->data(), text->data() + text->size() - 1, number);
+  if (error != std::errc() || end != text->data() + text->size() - 1 || number > 100'000'000) return 0;
+  switch (text->back()) {
+    case 'H': return number * 3'600'000'000;
+    case 'M': return number * 60'000'000;
+    case 'S': return number * 1'000'000;
+    case 'm': return number * 1'000;
+    case 'u': return number;
+    case 'n': return number / 1000 + 1;
+    default: return 0;
+  }
 }
 
 const char* ReasonPhrase(int status) {

@@ -1,8 +1,9 @@
 // HTTP requests and answers, whichever version carries them, and calls of gRPC.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,8 @@
 #include "server/refusal.h"
 
 namespace ferry::server {
+
+class EventLoop;
 
 using HeaderList = std::vector<std::pair<std::string, std::string>>;  // names in lower case
 
@@ -27,17 +30,39 @@ struct HttpRequest {
 
 struct HttpResponse {
   int status = 200;
-  std::string content_type = "application/json";
+  std::string_view content_type = "application/json";  // of static text
   HeaderList headers;
+  std::optional<size_t> json_length;  // of a body that goes on with bytes of tensors: Inference-Header-Content-Length
   std::string body;
 };
 
 HttpResponse ErrorResponse(int status, std::string_view message);  // {"error": …}
 HttpResponse ErrorResponse(const Refusal& refusal);
 const char* ReasonPhrase(int status);
+uint64_t GrpcTimeout(const HttpRequest& request);  // grpc-timeout ("5S", "100m") in microseconds; 0: none
 
-// Called once, on any thread.
-using Respond = std::function<void(HttpResponse)>;
+// Whoever awaits an answer; a connection may be gone when it comes.
+class Answered {
+ public:
+  virtual ~Answered() = default;
+  virtual void Answer(uint64_t exchange, HttpResponse response) = 0;  // on the connection's thread
+};
+
+// The answer to one request. Called once, on any thread; small, because every request has one.
+class Respond {
+ public:
+  Respond(EventLoop& loop, uint64_t connection, Answered& answered, uint64_t exchange)
+      : loop_(&loop), connection_(connection), answered_(&answered), exchange_(exchange) {}
+  void operator()(HttpResponse response) const;
+  void set_request_id(std::string id) { request_id_ = std::move(id); }  // goes back in a header
+
+ private:
+  EventLoop* loop_;
+  uint64_t connection_;
+  Answered* answered_;  // valid while the loop knows the connection
+  uint64_t exchange_;
+  std::string request_id_;
+};
 
 // What a call of gRPC says back; any thread may use it, until Finish.
 class GrpcSink {

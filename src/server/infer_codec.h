@@ -7,6 +7,7 @@
 
 #include "server/http_message.h"
 #include "server/infer.h"
+#include "server/json_cursor.h"
 #include "server/served_model.h"
 
 namespace ferry::server {
@@ -15,6 +16,15 @@ namespace ferry::server {
 InferRequest ReadHttpInfer(std::shared_ptr<HttpRequest> request, size_t header_length, const ServedModel& model,
                            const SharedMemory& memory, size_t most_bytes);
 HttpResponse WriteHttpInfer(Job& job, const ServedModel& model);
+// The generate extension: `is_stream` answers as an event stream of one event.
+InferRequest ReadGenerate(const HttpRequest& request, const ServedModel& model, size_t most_bytes);
+HttpResponse WriteGenerate(Job& job, const ServedModel& model, bool is_stream);
+
+// For both of these.
+Json ReadSmallJson(JsonCursor& cursor, const char* what);  // a value of the request, as a tree
+Tensor TensorFromJson(DType type, const Shape& shape, std::string_view data, const std::string& input,
+                      size_t most_bytes);
+void TakeHttpParameter(const std::string& key, const Json& value, InferRequest& out);  // of the whole request
 
 // A serialized inference.ModelInferRequest: model and version alone, then the rest.
 struct GrpcTarget {
@@ -25,7 +35,7 @@ InferRequest ReadGrpcInfer(std::shared_ptr<const std::string> message, const Ser
                            const SharedMemory& memory);
 std::string WriteGrpcInfer(Job& job, const ServedModel& model);  // an inference.ModelInferResponse
 
-// For both.
+// For both protocols.
 // The tensor over `bytes` where it can lie there, else a copy; `keep_alive` owns them.
 Tensor TensorFromBytes(DType type, const Shape& shape, std::string_view bytes, const std::string& input,
                        const std::string& model, const std::shared_ptr<const void>& keep_alive);

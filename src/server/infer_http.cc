@@ -9,16 +9,6 @@
 namespace ferry::server {
 namespace {
 
-// Small objects of a request, as a tree.
-Json ReadJson(JsonCursor& cursor, const char* what) {
-  const std::string_view text = cursor.SkipValue();
-  try {
-    return Json::Parse(text, {.depth = JsonCursor::kMostDepth, .bytes = size_t{1} << 20});
-  } catch (const std::exception& error) {
-    Refuse(Code::kInvalidArgument, "Unable to parse '", what, "': ", error.what());
-  }
-}
-
 uint64_t Unsigned(const Json& value, const std::string& key) {
   if (!value.is_integer() || value.AsDouble() < 0) Refuse(Code::kInvalidArgument, "Unable to parse '", key, "'");
   return value.AsUnsigned();
@@ -59,7 +49,7 @@ class HttpInferReader {
     if (cursor_.Peek() != '{') cursor_.Fail("an object is missing");
     bool has_inputs = false;
     if (cursor_.Begin('{')) do {
-        const std::string key = cursor_.ReadKey();
+        const std::string_view key = cursor_.ReadKey();
         if (key == "inputs") {
           has_inputs = true;
           if (cursor_.Peek() != '[') Refuse(Code::kInvalidArgument, "Unable to parse 'inputs': it is no array");
@@ -75,7 +65,7 @@ class HttpInferReader {
           if (cursor_.Peek() != '"') Refuse(Code::kInvalidArgument, "Unable to parse 'id': it is no string");
           out_.id = cursor_.ReadString();
         } else if (key == "parameters") {
-          ReadParameters(ReadJson(cursor_, "parameters"));
+          ReadParameters();
         } else {
           cursor_.SkipValue();
         }
@@ -95,7 +85,8 @@ class HttpInferReader {
   struct Input {
     std::string name, datatype;
     std::optional<Shape> shape;
-    Json parameters;
+    std::optional<uint64_t> binary_bytes;
+    Json parameters;  // the others
     std::string_view data;
   };
 
@@ -121,10 +112,26 @@ class HttpInferReader {
     return cursor_.ReadString();
   }
 
+  // Of nearly every request: so many bytes of the binary part, and nothing else.
+  void ReadInputParameters(Input& input) {
+    if (cursor_.Peek() != '{') {
+      cursor_.SkipValue();
+      return;
+    }
+    if (cursor_.Begin('{')) do {
+        const std::string key(cursor_.ReadKey());
+        if (key == "binary_data_size") {
+          input.binary_bytes = Unsigned(ReadSmallJson(cursor_, "binary_data_size"), key);
+        } else {
+          input.parameters.Set(key, ReadSmallJson(cursor_, "parameters"));
+        }
+      } while (cursor_.Next('}'));
+  }
+
   void ReadInput() {
     Input input;
     if (cursor_.Begin('{')) do {
-        const std::string key = cursor_.ReadKey();
+        const std::string_view key = cursor_.ReadKey();
         if (key == "name")
           input.name = ReadText("name");
         else if (key == "datatype")
@@ -132,7 +139,7 @@ class HttpInferReader {
         else if (key == "shape")
           input.shape = ReadShape();
         else if (key == "parameters")
-          input.parameters = ReadJson(cursor_, "parameters");
+          ReadInputParameters(input);
         else if (key == "data")
           input.data = cursor_.SkipValue();
         else
@@ -152,15 +159,14 @@ class HttpInferReader {
   }
 
   Tensor MakeTensor(const Input& input, DType type) {
-    const Json* size = input.parameters.is_object() ? input.parameters.Find("binary_data_size") : nullptr;
     std::optional<MemoryRange> range;
     if (input.parameters.is_object()) range = MemoryOf(input.parameters, memory_);
-    if ((size != nullptr) + range.has_value() + !input.data.empty() != 1)
+    if (input.binary_bytes.has_value() + range.has_value() + !input.data.empty() != 1)
       Refuse(Code::kInvalidArgument, "input '", Printable(input.name),
              "' must have exactly one of 'data', 'binary_data_size' and 'shared_memory_region'");
     if (range) return TensorFromMemory(type, *input.shape, *range, input.name, model_.name());
-    if (!size) return FromJson(input, type);
-    const uint64_t bytes = Unsigned(*size, "binary_data_size");
+    if (!input.binary_bytes) return TensorFromJson(type, *input.shape, input.data, input.name, most_bytes_);
+    const uint64_t bytes = *input.binary_bytes;
     if (!has_binary_)
       Refuse(Code::kInvalidArgument,
              "must specify valid 'Infer-Header-Content-Length' in request header and 'binary_data_size' when passing "
@@ -174,35 +180,15 @@ class HttpInferReader {
     return TensorFromBytes(type, *input.shape, part, input.name, model_.name(), http_);
   }
 
-  Tensor FromJson(const Input& input, DType type) {
-    const auto count = static_cast<uint64_t>(input.shape->ElementCount());
-    const size_t width = std::max<size_t>(ElementBytes(type), 1);
-    if (count > most_bytes_ / width)
-      Refuse(Code::kInvalidArgument, "JSON input '", Printable(input.name),
-             "' has a byte_size that exceeds the maximum allowed value of ", most_bytes_,
-             " bytes. Use --http-max-input-size to increase the limit.");
-    // An element takes two bytes of text at least.
-    if (count > input.data.size())
-      Refuse(Code::kInvalidArgument, "input '", Printable(input.name), "' has less elements than its shape ",
-             DimsText(input.shape->ToVector()), " says");
-    if (type == DType::kFloat16 || type == DType::kBFloat16)
-      Refuse(Code::kInvalidArgument, "receiving ", DatatypeName(type),
-             " data via JSON is not supported. Please use the binary data format for input '", Printable(input.name),
-             "'");
-    Tensor tensor(type, *input.shape);
-    ReadTensorData(input.data, input.name, tensor);
-    return tensor;
-  }
-
   void ReadOutput() {
     RequestedOutput output;
     bool says = false;
     if (cursor_.Begin('{')) do {
-        const std::string key = cursor_.ReadKey();
+        const std::string_view key = cursor_.ReadKey();
         if (key == "name") {
           output.name = ReadText("name");
         } else if (key == "parameters") {
-          const Json parameters = ReadJson(cursor_, "parameters");
+          const Json parameters = ReadSmallJson(cursor_, "parameters");
           if (!parameters.is_object()) Refuse(Code::kInvalidArgument, "Unable to parse 'parameters': it is no object");
           if (const Json* classes = parameters.Find("classification"))
             output.classes = static_cast<int64_t>(std::min<uint64_t>(Unsigned(*classes, "classification"), INT64_MAX));
@@ -223,26 +209,12 @@ class HttpInferReader {
     output_says_.push_back(says);
   }
 
-  void ReadParameters(const Json& parameters) {
-    if (!parameters.is_object()) Refuse(Code::kInvalidArgument, "Unable to parse 'parameters': it is no object");
-    for (const auto& [key, value] : parameters.AsObject()) {
-      if (key == "priority")
-        out_.priority = Unsigned(value, key);
-      else if (key == "timeout")
-        out_.timeout_us = Unsigned(value, key);
-      else if (key == "binary_data_output")
-        out_.binary_output = Flag(value, key);
-      else if (key == "sequence_start" || key == "sequence_end")
-        Flag(value, key);
-      else if (key == "sequence_id" && !value.is_string())
-        Unsigned(value, key);
-      else if (key.compare(0, 7, "triton_") == 0 && key != "triton_enable_empty_final_response")
-        Refuse(Code::kInvalidArgument, "parameter keys starting with 'triton_' are reserved for Triton usage: '",
-               Printable(key), "'");
-      else if (value.is_array() || value.is_object() || value.is_null())
-        Refuse(Code::kInvalidArgument, "parameter '", Printable(key),
-               "' has invalid type. It should be either 'int', 'bool', or 'string'.");
-    }
+  void ReadParameters() {
+    if (cursor_.Peek() != '{') Refuse(Code::kInvalidArgument, "Unable to parse 'parameters': it is no object");
+    if (cursor_.Begin('{')) do {
+        const std::string key(cursor_.ReadKey());
+        TakeHttpParameter(key, ReadSmallJson(cursor_, "parameters"), out_);
+      } while (cursor_.Next('}'));
   }
 
   const std::shared_ptr<HttpRequest>& http_;
@@ -315,6 +287,54 @@ void AppendShape(std::string& out, const Shape& shape) {
 
 }  // namespace
 
+Json ReadSmallJson(JsonCursor& cursor, const char* what) {
+  const std::string_view text = cursor.SkipValue();
+  try {
+    return Json::Parse(text, {.depth = JsonCursor::kMostDepth, .bytes = size_t{1} << 20});
+  } catch (const std::exception& error) {
+    Refuse(Code::kInvalidArgument, "Unable to parse '", Printable(what), "': ", error.what());
+  }
+}
+
+Tensor TensorFromJson(DType type, const Shape& shape, std::string_view data, const std::string& input,
+                      size_t most_bytes) {
+  const auto count = static_cast<uint64_t>(shape.ElementCount());
+  const size_t width = std::max<size_t>(ElementBytes(type), 1);
+  if (count > most_bytes / width)
+    Refuse(Code::kInvalidArgument, "JSON input '", Printable(input),
+           "' has a byte_size that exceeds the maximum allowed value of ", most_bytes,
+           " bytes. Use --http-max-input-size to increase the limit.");
+  // An element takes two bytes of text at least.
+  if (count > data.size())
+    Refuse(Code::kInvalidArgument, "input '", Printable(input), "' has less elements than its shape ",
+           DimsText(shape.ToVector()), " says");
+  if (type == DType::kFloat16 || type == DType::kBFloat16)
+    Refuse(Code::kInvalidArgument, "receiving ", DatatypeName(type),
+           " data via JSON is not supported. Please use the binary data format for input '", Printable(input), "'");
+  Tensor tensor(type, shape);
+  ReadTensorData(data, input, tensor);
+  return tensor;
+}
+
+void TakeHttpParameter(const std::string& key, const Json& value, InferRequest& out) {
+  if (key == "priority")
+    out.priority = Unsigned(value, key);
+  else if (key == "timeout")
+    out.timeout_us = Unsigned(value, key);
+  else if (key == "binary_data_output")
+    out.binary_output = Flag(value, key);
+  else if (key == "sequence_start" || key == "sequence_end")
+    Flag(value, key);
+  else if (key == "sequence_id" && !value.is_string())
+    Unsigned(value, key);
+  else if (key.compare(0, 7, "triton_") == 0 && key != "triton_enable_empty_final_response")
+    Refuse(Code::kInvalidArgument, "parameter keys starting with 'triton_' are reserved for Triton usage: '",
+           Printable(key), "'");
+  else if (value.is_array() || value.is_object() || value.is_null())
+    Refuse(Code::kInvalidArgument, "parameter '", Printable(key),
+           "' has invalid type. It should be either 'int', 'bool', or 'string'.");
+}
+
 InferRequest ReadHttpInfer(std::shared_ptr<HttpRequest> request, size_t header_length, const ServedModel& model,
                            const SharedMemory& memory, size_t most_bytes) {
   if (header_length == 0 && request->Find("inference-header-content-length")) return ReadRaw(request, model);
@@ -326,6 +346,8 @@ HttpResponse WriteHttpInfer(Job& job, const ServedModel& model) {
   model.ReshapeOutputs(job);
   HttpResponse response;
   std::string& out = response.body;
+  constexpr size_t kUsual = 512;
+  out.reserve(kUsual);
   out += '{';
   if (!job.request.id.empty()) {
     out += "\"id\":";
@@ -371,7 +393,7 @@ HttpResponse WriteHttpInfer(Job& job, const ServedModel& model) {
   out += "]}";
   if (!binary.empty()) {
     response.content_type = "application/octet-stream";
-    response.headers.emplace_back("inference-header-content-length", Cat(out.size()));
+    response.json_length = out.size();
     out.reserve(out.size() + binary_bytes);
     for (const Tensor& tensor : binary) AppendWire(out, tensor);
   }

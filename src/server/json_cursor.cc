@@ -43,24 +43,28 @@ bool JsonCursor::Next(char close) {
   return false;
 }
 
-std::string JsonCursor::ReadKey() {
-  std::string key = ReadString();
+std::string_view JsonCursor::ReadKey() {
+  if (Peek() != '"') Fail("a string is missing");
+  const size_t begin = at_;
+  SkipString();
+  std::string_view key = text_.substr(begin + 1, at_ - begin - 2);
+  if (key.find('\\') != std::string_view::npos) {
+    at_ = begin;
+    key_ = ReadString();
+    key = key_;
+  }
   Expect(':');
   return key;
 }
 
 void JsonCursor::SkipString() {
   ++at_;
-  while (true) {
-    const size_t end = text_.find_first_of("\"\\", at_);
-    if (end == std::string_view::npos) Fail("a string does not end");
-    if (text_[end] == '"') {
-      at_ = end + 1;
-      return;
-    }
-    at_ = end + 2;
-    if (at_ > text_.size()) Fail("a string does not end");
+  while (at_ < text_.size()) {
+    const char c = text_[at_++];
+    if (c == '"') return;
+    if (c == '\\') ++at_;
   }
+  Fail("a string does not end");
 }
 
 namespace {

@@ -24,7 +24,7 @@ class JsonCursor {
   // For objects and arrays: `if (cursor.Begin('{')) do { … } while (cursor.Next('}'));`
   bool Begin(char open);  // false: it is empty, and passed already
   bool Next(char close);
-  std::string ReadKey();
+  std::string_view ReadKey();  // valid until the next one is read
 
   size_t position() const { return at_; }
   std::string_view rest() const { return text_.substr(at_); }
@@ -36,6 +36,7 @@ class JsonCursor {
 
   std::string_view text_;
   size_t at_ = 0;
+  std::string key_;  // one with escapes
 };
 
 void AppendJsonString(std::string& out, std::string_view text);  // quoted; what is not UTF-8 becomes U+FFFD

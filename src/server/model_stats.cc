@@ -1,6 +1,7 @@
 #include "server/model_stats.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "server/infer.h"
 
@@ -12,6 +13,11 @@ void Histogram::Add(double microseconds) {
   const auto bucket = std::lower_bound(kBoundsUs.begin(), kBoundsUs.end(), microseconds) - kBoundsUs.begin();
   ++counts[static_cast<size_t>(bucket)];
   sum_us += microseconds;
+}
+
+void Histogram::Add(const Histogram& other) {
+  for (size_t i = 0; i < counts.size(); ++i) counts[i] += other.counts[i];
+  sum_us += other.sum_us;
 }
 
 double Histogram::Quantile(double q) const {
@@ -40,44 +46,81 @@ double Microseconds(Clock::duration time) {
 
 }  // namespace
 
+ModelStats::Part& ModelStats::Mine() {
+  static std::atomic<size_t> next{0};
+  static thread_local const size_t index = next++;
+  return parts_[index % parts_.size()];
+}
+
 void ModelStats::RecordSuccess(const Job& job) {
   const Clock::time_point now = Clock::now();
-  std::lock_guard lock(mutex_);
-  data_.success.Add(now - job.received);
-  data_.queue.Add(job.started - job.queued);
-  data_.compute_input.Add(job.run_begun - job.started);
-  data_.compute_infer.Add(job.run_ended - job.run_begun);
-  data_.compute_output.Add(now - job.run_ended);
-  data_.inference_count += static_cast<uint64_t>(job.rows);
-  data_.last_inference_ms = static_cast<uint64_t>(
+  Part& part = Mine();
+  std::lock_guard lock(part.mutex);
+  Data& data = part.data;
+  data.success.Add(now - job.received);
+  data.queue.Add(job.started - job.queued);
+  data.compute_input.Add(job.run_begun - job.started);
+  data.compute_infer.Add(job.run_ended - job.run_begun);
+  data.compute_output.Add(now - job.run_ended);
+  data.inference_count += static_cast<uint64_t>(job.rows);
+  data.last_inference_ms = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
           .count());
-  data_.request.Add(Microseconds(now - job.received));
-  data_.queued.Add(Microseconds(job.started - job.queued));
-  data_.compute.Add(Microseconds(job.run_ended - job.run_begun));
+  data.request.Add(Microseconds(now - job.received));
+  data.queued.Add(Microseconds(job.started - job.queued));
+  data.compute.Add(Microseconds(job.run_ended - job.run_begun));
 }
 
 void ModelStats::RecordFailure(const Job& job, FailureReason reason) {
-  std::lock_guard lock(mutex_);
-  data_.fail.Add(Clock::now() - job.received);
-  ++data_.failures[static_cast<size_t>(reason)];
+  Part& part = Mine();
+  std::lock_guard lock(part.mutex);
+  Data& data = part.data;
+  data.fail.Add(Clock::now() - job.received);
+  ++data.failures[static_cast<size_t>(reason)];
 }
 
 void ModelStats::RecordRun(int64_t rows, std::chrono::nanoseconds input, std::chrono::nanoseconds infer,
                            std::chrono::nanoseconds output) {
   constexpr size_t kMostSizes = 1024;
-  std::lock_guard lock(mutex_);
-  ++data_.execution_count;
-  if (data_.batches.size() >= kMostSizes && !data_.batches.count(rows)) return;
-  Data::Batch& batch = data_.batches[rows];
+  Part& part = Mine();
+  std::lock_guard lock(part.mutex);
+  Data& data = part.data;
+  ++data.execution_count;
+  if (data.batches.size() >= kMostSizes && !data.batches.count(rows)) return;
+  Data::Batch& batch = data.batches[rows];
   batch.input.Add(input);
   batch.infer.Add(infer);
   batch.output.Add(output);
 }
 
+void ModelStats::Data::Add(const Data& other) {
+  last_inference_ms = std::max(last_inference_ms, other.last_inference_ms);
+  inference_count += other.inference_count;
+  execution_count += other.execution_count;
+  success.Add(other.success);
+  fail.Add(other.fail);
+  queue.Add(other.queue);
+  compute_input.Add(other.compute_input);
+  compute_infer.Add(other.compute_infer);
+  compute_output.Add(other.compute_output);
+  for (size_t i = 0; i < failures.size(); ++i) failures[i] += other.failures[i];
+  for (const auto& [rows, batch] : other.batches) {
+    batches[rows].input.Add(batch.input);
+    batches[rows].infer.Add(batch.infer);
+    batches[rows].output.Add(batch.output);
+  }
+  request.Add(other.request);
+  queued.Add(other.queued);
+  compute.Add(other.compute);
+}
+
 ModelStats::Data ModelStats::Snapshot() const {
-  std::lock_guard lock(mutex_);
-  return data_;
+  Data sum;
+  for (const Part& part : parts_) {
+    std::lock_guard lock(part.mutex);
+    sum.Add(part.data);
+  }
+  return sum;
 }
 
 Json StatisticsJson(const ModelStats::Data& data) {

@@ -15,9 +15,13 @@ struct Job;
 
 struct StatDuration {
   uint64_t count = 0, ns = 0;
-  void Add(std::chrono::nanoseconds time, uint64_t times = 1) {
-    count += times;
-    ns += static_cast<uint64_t>(time.count() > 0 ? time.count() : 0) * times;
+  void Add(std::chrono::nanoseconds time) {
+    ++count;
+    ns += static_cast<uint64_t>(time.count() > 0 ? time.count() : 0);
+  }
+  void Add(const StatDuration& other) {
+    count += other.count;
+    ns += other.ns;
   }
   Json ToJson() const;
 };
@@ -27,6 +31,7 @@ class Histogram {
   static constexpr std::array<double, 17> kBoundsUs = {50,    100, 250,   500, 1000, 2500,  5000, 10000, 25000,
                                                        50000, 1e5, 2.5e5, 5e5, 1e6,  2.5e6, 5e6,  1e7};
   void Add(double microseconds);
+  void Add(const Histogram& other);
   std::array<uint64_t, kBoundsUs.size() + 1> counts{};
   double sum_us = 0;
   double Quantile(double q) const;  // microseconds, within a bucket
@@ -45,6 +50,7 @@ class ModelStats {
     };
     std::map<int64_t, Batch> batches;
     Histogram request, queued, compute;
+    void Add(const Data& other);
   };
 
   void RecordSuccess(const Job& job);
@@ -55,8 +61,14 @@ class ModelStats {
   Data Snapshot() const;
 
  private:
-  mutable std::mutex mutex_;
-  Data data_;
+  // Of the threads that share it: those of the connections do not wait for each other.
+  struct alignas(64) Part {
+    mutable std::mutex mutex;
+    Data data;
+  };
+  Part& Mine();
+
+  std::array<Part, 8> parts_;
 };
 
 Json StatisticsJson(const ModelStats::Data& data);  // without name and version

@@ -138,8 +138,10 @@ void EncodeOne(protozero::pbf_writer& writer, const ProtoField& field, const Jso
     case FieldKind::kString:
     case FieldKind::kBytes: return writer.add_string(field.number, value.AsString());
     case FieldKind::kMessage: {
-      protozero::pbf_writer inner(writer, field.number);
+      std::string bytes;  // an empty message is there all the same: `all {}`
+      protozero::pbf_writer inner(bytes);
       EncodeInto(inner, value, *field.message, depth + 1);
+      writer.add_message(field.number, bytes);
     }
   }
 }

@@ -19,8 +19,6 @@ double ThreadMicroseconds() {
   return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
 }
 
-double WallMicroseconds() { return std::chrono::duration<double, std::micro>(Clock::now().time_since_epoch()).count(); }
-
 }  // namespace
 
 Scheduler::Scheduler(const ModelConfig& config, std::shared_ptr<Session> wide, std::shared_ptr<Session> narrow,
@@ -67,20 +65,8 @@ void Scheduler::Submit(std::unique_ptr<Job> job, bool may_run_here) {
   job->queued = Clock::now();
   if (timeout > 0)
     job->deadline = job->queued + std::chrono::microseconds(std::min<uint64_t>(timeout, uint64_t{1} << 40));
+  if (may_run_here && RunHere(job)) return;
   std::unique_lock lock(mutex_);
-  const double cost = cost_.OfOne();
-  if (may_run_here && queued_ == 0 && running_ < config_.instances && cost > 0 && job->rows == 1 && !stopping_ &&
-      cost < static_cast<double>(policy_.inline_limit.count())) {
-    ++running_;
-    lock.unlock();
-    Batch alone;
-    alone.push_back(std::move(job));
-    Run(std::move(alone));
-    lock.lock();
-    --running_;
-    if (queued_ > 0) wake_.notify_one();
-    return;
-  }
   std::deque<std::unique_ptr<Job>>& queue = queues_[level];
   const size_t most = policy.max_queue_size > 0 ? policy.max_queue_size : policy_.max_queue;
   if (stopping_ || queue.size() >= most) {
@@ -97,23 +83,47 @@ void Scheduler::Submit(std::unique_ptr<Job> job, bool may_run_here) {
   wake_.notify_one();
 }
 
+bool Scheduler::IsSmall(double cost) const {
+  return cost > 0 && cost < static_cast<double>(policy_.inline_limit.count());
+}
+
+bool Scheduler::Claim() {
+  int running = running_;
+  while (running < config_.instances)
+    if (running_.compare_exchange_weak(running, running + 1)) return true;
+  return false;
+}
+
+// Without a lock, which the threads of the connections would wait for. False: the job is to be queued.
+bool Scheduler::RunHere(std::unique_ptr<Job>& job) {
+  if (queued_ > 0 || job->rows != 1 || stopping_ || !IsSmall(cost_of_one_)) return false;
+  if (!Claim()) return false;
+  job->started = job->queued;
+  RunOne(*job);
+  Finish(*job);
+  running_.fetch_sub(1);
+  if (queued_ > 0) {
+    std::lock_guard lock(mutex_);
+    wake_.notify_one();
+  }
+  return true;
+}
+
 void Scheduler::Work() {
   std::unique_lock lock(mutex_);
   while (true) {
     ++idle_;
-    wake_.wait(lock, [&] { return stopping_ || (queued_ > 0 && running_ < config_.instances); });
+    wake_.wait(lock, [&] { return stopping_ || (queued_ > 0 && Claim()); });
     --idle_;
     if (stopping_) return;
     Batch dropped;
     DropExpired(Clock::now(), dropped);
     Batch batch = TakeBatch(lock);
-    if (!batch.empty()) ++running_;
     lock.unlock();
     for (auto& job : dropped) Finish(*job);
-    const bool has_run = !batch.empty();
-    if (has_run) Run(std::move(batch));
+    if (!batch.empty()) Run(std::move(batch));
     lock.lock();
-    if (has_run) --running_;
+    --running_;
     if (queued_ > 0 && idle_ > 0) wake_.notify_one();
   }
 }
@@ -212,8 +222,15 @@ Scheduler::Batch Scheduler::TakeBatch(std::unique_lock<std::mutex>& lock) {
 }
 
 void Scheduler::NoteCost(int64_t rows, const RunCost& cost) {
+  // What small runs cost is known after the first, and hardly changes.
+  constexpr uint32_t kKnown = 64, kEvery = 16;
+  if (rows == 1 && IsSmall(cost_of_one_)) {
+    const uint32_t runs = runs_here_.fetch_add(1, std::memory_order_relaxed);
+    if (runs > kKnown && runs % kEvery != 0) return;
+  }
   std::lock_guard lock(mutex_);
   cost.is_wide ? cost_.NoteShared(rows, cost.us) : cost_.Note(rows, cost.us);
+  cost_of_one_ = cost_.OfOne();
 }
 
 std::vector<Value> Scheduler::Compute(std::span<const NamedValue> inputs, const Job& job, RunCost& cost) {
@@ -227,31 +244,28 @@ std::vector<Value> Scheduler::Compute(std::span<const NamedValue> inputs, const 
   options.time_limit = policy_.limits.time;
   options.max_bytes = policy_.limits.bytes;
   options.cancelled = job.request.cancelled.get();
-  double of_one;
-  bool others_wait;
-  {
-    std::lock_guard lock(mutex_);
-    of_one = cost_.OfOne();
-    others_wait = queued_ > 0;
-  }
-  const bool is_small = of_one > 0 && of_one < static_cast<double>(policy_.inline_limit.count());
-  cost.is_wide = counted.alone && !is_small && !others_wait && wide_ != narrow_;
+  const double of_one = cost_of_one_;
+  cost.is_wide = counted.alone && !IsSmall(of_one) && queued_ == 0 && wide_ != narrow_;
   const bool by_thread = !cost.is_wide && of_one > kLongRunUs;
-  const double begun = by_thread ? ThreadMicroseconds() : WallMicroseconds();
+  const double thread_begun = by_thread ? ThreadMicroseconds() : 0;
+  cost.begun = Clock::now();
   std::vector<Value> outputs = (cost.is_wide ? *wide_ : *narrow_).Run(inputs, job.output_names, options);
-  cost.us = (by_thread ? ThreadMicroseconds() : WallMicroseconds()) - begun;
+  cost.ended = Clock::now();
+  cost.us = by_thread ? ThreadMicroseconds() - thread_begun
+                      : std::chrono::duration<double, std::micro>(cost.ended - cost.begun).count();
   return outputs;
 }
 
 void Scheduler::RunOne(Job& job) {
-  job.run_begun = Clock::now();
   RunCost cost;
   try {
     job.outputs = Compute(job.request.inputs, job, cost);
   } catch (...) {
     job.error = CurrentRefusal();
+    cost.ended = Clock::now();
   }
-  job.run_ended = Clock::now();
+  job.run_begun = cost.begun;
+  job.run_ended = cost.ended;
   job.batch = job.rows;
   if (job.error) return;
   NoteCost(job.rows, cost);
@@ -272,10 +286,9 @@ bool Scheduler::RunJoined(Batch& batch) {
     const std::vector<NamedValue> inputs = JoinInputs(batch);
     int64_t rows = 0;
     for (const auto& job : batch) rows += job->rows;
-    const Clock::time_point begun = Clock::now();
     RunCost cost;
     const std::vector<Value> outputs = Compute(inputs, *batch.front(), cost);
-    const Clock::time_point ended = Clock::now();
+    const auto [begun, ended] = std::pair(cost.begun, cost.ended);
     if (!HaveRows(outputs, rows) || !Proves(batch, outputs)) {
       if (may_join_.exchange(false))
         log_(Cat("model '", config_.name, "': requests are no longer joined: its first dimension is no batch"));

@@ -40,12 +40,14 @@ class Scheduler {
  private:
   using Batch = std::vector<std::unique_ptr<Job>>;
 
+  bool RunHere(std::unique_ptr<Job>& job);
   void Work();
   Batch TakeBatch(std::unique_lock<std::mutex>& lock);
   void DropExpired(Clock::time_point now, Batch& dropped);
   int64_t RowsToTake(int64_t available, bool waited);
   int64_t AvailableRows(const Job& first) const;
   struct RunCost {
+    Clock::time_point begun, ended;
     double us = 0;
     bool is_wide = false;  // it had all threads of the runtime
   };
@@ -53,6 +55,8 @@ class Scheduler {
 
   void Run(Batch batch);
   void RunOne(Job& job);
+  bool IsSmall(double cost) const;
+  bool Claim();  // one of the instances
   bool RunJoined(Batch& batch);
   bool Proves(const Batch& batch, const std::vector<Value>& joined);
   std::vector<Value> Compute(std::span<const NamedValue> inputs, const Job& job, RunCost& cost);
@@ -67,9 +71,13 @@ class Scheduler {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::map<uint64_t, std::deque<std::unique_ptr<Job>>> queues_;  // by priority; the lowest number goes first
-  size_t queued_ = 0;
-  int running_ = 0, idle_ = 0;
-  bool stopping_ = false;
+  int idle_ = 0;
+  // Changed under the mutex, but for running_; small models look at them without it.
+  std::atomic<size_t> queued_{0};
+  std::atomic<int> running_{0};
+  std::atomic<bool> stopping_{false};
+  std::atomic<double> cost_of_one_{0};  // microseconds; 0: not known
+  std::atomic<uint32_t> runs_here_{0};
   std::vector<std::thread> workers_;
   BatchCost cost_;
   std::atomic<bool> may_join_;

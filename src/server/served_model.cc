@@ -172,9 +172,14 @@ void ServedModel::FailMissing(const InferRequest& request) const {
                                  [&](const NamedValue& input) { return input.first == config.name; });
     if (!has && !config.optional) missing.push_back(Cat("'", config.name, "'"));
   }
-  Refuse(Code::kInvalidArgument, "expected ", config_.inputs.size(), " inputs but got ", request.inputs.size(),
-         " inputs for model '", name_, "'. Got input(s) [", Join(given, ","), "], but missing required input(s) [",
-         Join(missing, ","), "]. Please provide all required input(s).");
+  const auto required = std::count_if(config_.inputs.begin(), config_.inputs.end(),
+                                      [](const TensorConfig& input) { return !input.optional; });
+  const bool has_optional = static_cast<size_t>(required) < config_.inputs.size();
+  Refuse(Code::kInvalidArgument,
+         has_optional ? Cat("expected number of inputs between ", required, " and ", config_.inputs.size(), " but got ")
+                      : Cat("expected ", config_.inputs.size(), " inputs but got "),
+         request.inputs.size(), " inputs for model '", name_, "'. Got input(s) [", Join(given, ","),
+         "], but missing required input(s) [", Join(missing, ","), "]. Please provide all required input(s).");
 }
 
 void ServedModel::CheckInputs(const InferRequest& request) const {

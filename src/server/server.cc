@@ -23,6 +23,13 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+sigset_t AwaitedSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
+  return signals;
+}
+
 class Server {
  public:
   explicit Server(const ServerOptions& options)
@@ -40,17 +47,15 @@ class Server {
     repository_ = std::make_unique<Repository>(options.repository, host_);
     service_ = std::make_unique<Service>(options.service, *repository_, host_, memory_, log_, tracer_);
     frontend_ = std::make_unique<Frontend>(*service_);
+    group_.running = &host_.policy.running;
+    group_.may_spin = UsableCpus() > 1;
     for (int i = 0; i < (options.loops > 0 ? options.loops : UsableCpus()); ++i)
-      loops_.push_back(std::make_unique<EventLoop>());
+      loops_.push_back(std::make_unique<EventLoop>(group_));
     doors_.reset(new Doors{*frontend_, options.limits, options.most_connections, loops_});
   }
 
   int Run() {
-    sigset_t signals;
-    sigemptyset(&signals);
-    for (int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
-    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-    signal(SIGPIPE, SIG_IGN);
+    const sigset_t signals = AwaitedSignals();
     for (auto& loop : loops_) loop->Start();
     Listen();
     if (!repository_->LoadAtStart() && options_.exit_on_error) {
@@ -154,6 +159,7 @@ class Server {
   Tracer tracer_;
   SharedMemory memory_;
   ModelHost host_;
+  LoopGroup group_;
   std::vector<std::unique_ptr<EventLoop>> loops_;
   std::unique_ptr<Repository> repository_;
   std::unique_ptr<Service> service_;
@@ -167,6 +173,10 @@ class Server {
 
 int RunServer(const ServerOptions& options) {
   RaiseDescriptorLimit();
+  // Before any thread is started: one that does not block them would be ended by them while this one is busy.
+  const sigset_t signals = AwaitedSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
   // Not destroyed: requests that outlived their time may still run, and the process ends anyway.
   auto* server = new Server(options);
   const int status = server->Run();

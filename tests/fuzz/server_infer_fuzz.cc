@@ -1,4 +1,5 @@
-// Bodies of inference requests: JSON with or without bytes behind it, and protobuf; the first byte says which.
+// Bodies of inference requests: JSON with or without bytes behind it, of the generate extension, and protobuf; the
+// first byte says which.
 #include <memory>
 #include <string>
 
@@ -17,6 +18,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     } else {
       auto http = std::make_shared<HttpRequest>();
       http->body = body;
+      if (data[0] >= 0xE0) {
+        model.served->MakeJob(ReadGenerate(*http, *model.served, size_t{1} << 20));
+        return 0;
+      }
       size_t header = body.size();
       if (data[0] % 3 == 1) {
         header = std::min<size_t>(body.size(), data[1] | data[2] << 8);

@@ -28,7 +28,7 @@ server = channel = None
 
 def call(method, request, response=None, service="inference.GRPCInferenceService", on=None, **options):
     kind = response or getattr(pb, method + "Response")
-    return (on or channel).unary_unary(f"/{service}/{method}", lambda m: m.SerializeToString(), kind.FromString)(request, timeout=30, **options)
+    return (on or channel).unary_unary(f"/{service}/{method}", lambda m: m.SerializeToString(), kind.FromString)(request, **{"timeout": 30, **options})
 
 
 def tensor(request, name, datatype, shape, raw=None):
@@ -70,9 +70,11 @@ class Calls(unittest.TestCase):
         self.assertEqual((config.max_batch_size, config.input[0].data_type, list(config.input[0].dims)), (8, 11, [3]))
         self.assertEqual(config.dynamic_batching.priority_queue_policy[2].max_queue_size, 100)
         self.assertEqual(config.parameters["intra_op_thread_count"].string_value, "1")
+        self.assertEqual(config.version_policy.WhichOneof("policy_choice"), "all")  # an empty message is there, too
         call("ModelInfer", add())
         stats = call("ModelStatistics", pb.ModelStatisticsRequest(name="add_sub")).model_stats[0]
         self.assertGreater(stats.inference_stats.success.count, 0)
+        self.assertTrue(stats.inference_stats.HasField("fail"))
         self.assertGreater(len(call("ModelStatistics", pb.ModelStatisticsRequest()).model_stats), 10)
 
     def test_settings(self):
@@ -133,6 +135,17 @@ class Calls(unittest.TestCase):
         raw = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
         with self.assertRaises(grpc.RpcError):
             raw(b"\xff\xff\xff\xff", timeout=30)
+
+    def test_deadline(self):
+        # grpcio rounds up to a millisecond, in which the server may well answer.
+        with tempfile.NamedTemporaryFile() as body:
+            body.write(bytes(5))
+            body.flush()
+            command = ["curl", "-s", "-D", "-", "--http2-prior-knowledge", "-H", "content-type: application/grpc", "-H", "te: trailers", "--data-binary",
+                       "@" + body.name, f"http://127.0.0.1:{server.grpc_port}/inference.GRPCInferenceService/ServerLive"]
+            late, in_time = (subprocess.run([*command, "-H", f"grpc-timeout: {time}"], capture_output=True, check=True).stdout for time in ("1n", "20S"))
+        self.assertIn(b"grpc-status: 4", late)
+        self.assertIn(b"grpc-status: 0", in_time)
 
     def test_stream(self):
         def requests():

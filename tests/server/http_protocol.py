@@ -68,6 +68,9 @@ class Metadata(unittest.TestCase):
         self.assertGreaterEqual(stats["inference_count"], 2)
         self.assertGreater(stats["inference_stats"]["success"]["ns"], 0)
         self.assertGreater(len(server.get("/v2/models/stats")[1]["model_stats"]), 10)
+        # Clients that take compressed answers to inference take only those.
+        self.assertNotIn("content-encoding", server.request("GET", "/v2/models/stats", headers={"Accept-Encoding": "gzip"})[1])
+        self.assertEqual(server.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"})[1]["content-encoding"], "gzip")
         self.assertEqual(server.get("/v2/models/none/stats"), (400, {"error": "requested model 'none' is not available"}))
         for port in (server.metrics_port, server.http_port):
             text = server.request("GET", "/metrics", port=port)[2].decode()
@@ -102,6 +105,36 @@ class Inference(unittest.TestCase):
         answer = json.loads(infer("add_sub", body)[2])
         self.assertEqual([o["name"] for o in answer["outputs"]], ["sum"])
         self.assertEqual(answer["outputs"][0]["data"], [2, 5, -600])
+
+    def test_generate(self):
+        status, headers, data = server.request("POST", "/v2/models/add_sub/generate", json.dumps(
+            {"a": [1, 2, 3], "id": "g1", "b": [1, 1, 1], "text": "kept for nobody", "parameters": {"temperature": 0.5}}))
+        self.assertEqual((status, headers["content-type"]), (200, "application/json"))
+        self.assertEqual(json.loads(data), {"id": "g1", "model_name": "add_sub", "model_version": "1", "sum": [2, 3, 4], "difference": [0, 1, 2]})
+        # Elements beyond a row are further rows; an input may stand among the parameters; one element loses its brackets.
+        answer = server.post("/v2/models/add_sub/versions/1/generate", {"a": [1, 2, 3, 4, 5, 6], "parameters": {"b": [0] * 6}})[1]
+        self.assertEqual(answer["sum"], [1, 2, 3, 4, 5, 6])
+        answer = server.post("/v2/models/text/generate", {"text_input": "h\u00fc"})[1]
+        self.assertEqual(answer, {"model_name": "text", "model_version": "1", "text_output": "h\u00fc"})
+        status, headers, data = server.request("POST", "/v2/models/text/generate_stream", json.dumps({"text_input": "x"}))
+        self.assertEqual((status, headers["content-type"]), (200, "text/event-stream; charset=utf-8"))
+        self.assertTrue(data.startswith(b"data: {") and data.endswith(b"}\n\n"))
+        self.assertEqual(json.loads(data[6:])["text_output"], "x")
+
+    def test_generate_errors(self):
+        for body, text in (({}, "expected 2 inputs but got 0 inputs"), ({"a": [1, 2, 3]}, "missing required input(s) ['b']"),
+                           ({"a": [1, 2], "b": [1, 2, 3]}, "The schema can not convert input 'a' to tensor with proper shape"),
+                           ({"a": ["x", 2, 3], "b": [1, 2, 3]}, "input 'a'"), ({"a": [[1, 2, 3]], "b": 1}, "Unable to parse 'a'"),
+                           ({"a": None, "b": [1, 2, 3]}, "a"), ({"q": [1]}, "parameter 'q' has invalid type"),
+                           ({"parameters": 1}, "Expected JSON object for keyword: 'parameters'"), ({"id": 7}, "Unable to parse 'id'"), ([1], "JSON")):
+            for verb in ("generate", "generate_stream"):
+                status, headers, data = server.request("POST", f"/v2/models/add_sub/{verb}", json.dumps(body))
+                self.assertEqual((status, headers["content-type"]), (400, "application/json"), (body, data))
+                self.assertIn(text, json.loads(data)["error"])
+        status, _, data = server.request("POST", "/v2/models/add_sub/generate", '{"a":[1,2,3],"b":[1,2,3],"a":[1,2,3]}')
+        self.assertEqual((status, json.loads(data)["error"]), (400, "input 'a' already exists in request"))
+        self.assertEqual(server.get("/v2/models/add_sub/generate")[0], 405)
+        self.assertEqual(server.post("/v2/models/none/generate", {})[0], 404)
 
     def test_every_datatype(self):
         for datatype in TYPES:

@@ -61,6 +61,8 @@ parameters { key: "intra_op_thread_count" value { string_value: "1" } }
 version_policy { all { } }
 ''')
     identity(f"{folder}/add_sub_other/1/model.onnx", TensorProto.FLOAT)
+    save(f"{folder}/text/1/model.onnx", [helper.make_node("Identity", ["text_input"], ["text_output"])],
+         [("text_input", TensorProto.STRING, ["n", 1])], [("text_output", TensorProto.STRING, ["n", 1])])
     return folder
 
 

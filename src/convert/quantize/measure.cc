@@ -156,10 +156,10 @@ Faithfulness Faithfulness::Assured(double confidence) const {
     assured.max_rel = std::max(assured.max_rel, output.LargestPart(confidence));
     const double rate = output.FlipRate(confidence);
     assured.agree = std::min(assured.agree, 100 * (1 - rate));
-    if (is_first) flips = std::max(flips, rate);
+    if (is_first) flips = rate;
   };
-  for (const auto* evidence : {&outputs, &between})
-    for (const OutputEvidence& output : *evidence) count(output, &output == evidence->data());
+  for (const OutputEvidence& output : between) count(output, false);
+  for (const OutputEvidence& output : outputs) count(output, &output == outputs.data());
   if (labelled == 0) return assured;
   // No more answers become wrong than change. Where that says too little, the balance of those that changed does.
   const double all = static_cast<double>(labelled), changed = std::max<double>(lost + gained, flips * all);

@@ -411,6 +411,15 @@ class Job {
   QuantizedModel made_;
 };
 
+double PartOfProducts(const Graph& graph) {
+  double products = 0, all = 1;
+  for (const Layer& layer : FindLayers(graph)) {
+    const double weights = static_cast<double>(layer.channels) * static_cast<double>(layer.depth);
+    all += weights, products += layer.kind == LayerKind::kProduct ? weights : 0;
+  }
+  return products / all;
+}
+
 }  // namespace
 
 QuantizedModel QuantizeModel(const Model& model, const QuantizeOptions& options) {
@@ -421,7 +430,8 @@ QuantizedModel QuantizeModel(const Model& model, const QuantizeOptions& options)
   Require(options.percentile > 50 && options.percentile <= 100, "the percentile must be above 50 and at most 100, not ",
           options.percentile);
   QuantizedModel made = Job(model, options).Run();
-  if (!options.smallest || !options.budget || options.form != QuantizeForm::kInt8) return made;
+  if (!options.smallest || !options.budget || options.form != QuantizeForm::kInt8 || !made.report.holds) return made;
+  if (PartOfProducts(model.graph) < 0.5) return made;  // nothing else becomes narrower
   QuantizeOptions fewer = options;
   fewer.form = QuantizeForm::kWeights, fewer.bits = 4, fewer.block = kWideBlock;
   QuantizedModel other = Job(model, fewer).Run();

@@ -161,10 +161,11 @@ Faithfulness Faithfulness::Assured(double confidence) const {
   for (const OutputEvidence& output : between) count(output, false);
   for (const OutputEvidence& output : outputs) count(output, &output == outputs.data());
   if (labelled == 0) return assured;
-  // No more answers become wrong than change. Where that says too little, the balance of those that changed does.
+  // An answer moves where the first and the second are nearly equal, and there the second is right nearly as often:
+  // half of those that move is more than is lost. Where that says too little, the balance of those that changed does.
   const double all = static_cast<double>(labelled), changed = std::max<double>(lost + gained, flips * all);
   const double balance = 100 * (static_cast<double>(lost - gained) + confidence * std::sqrt(changed)) / all;
-  assured.top1 = *float_top1 - std::min(100 * flips, balance);
+  assured.top1 = *float_top1 - std::min(50 * flips, balance);
   return assured;
 }
 

@@ -116,6 +116,9 @@ QuantizeOptions OptionsFrom(const Arguments& arguments) {
   options.methods = !arguments.Has("plain");
   options.threads = static_cast<int>(arguments.Int("threads", 0, 0, 1024));
   if (arguments.Has("budget")) options.budget = ParseBudget(arguments.Get("budget"));
+  const Reader reader = options.conventions.reader;
+  options.smallest =
+      !arguments.Has("form") && !options.qoperator && (reader == Reader::kCpu || reader == Reader::kOnnxRuntime);
   return options;
 }
 

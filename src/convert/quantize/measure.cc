@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
 
 #include "base/error.h"
 #include "ops/support/cast_tensor.h"
@@ -11,90 +12,70 @@ namespace ferry::quantize {
 namespace {
 
 constexpr size_t kMostKept = size_t{64} << 20;  // bytes of answers
-constexpr double kNoNoise = 200;                // dB
-
-struct Sums {
-  double signal = 0, noise = 0;  // mean-free
-  double dot = 0, a2 = 0, b2 = 0;
-  double largest = 0, difference = 0;
-  int64_t rows = 0, same = 0;
-  bool finite = true;
-
-  void Add(const Sums& other) {
-    signal += other.signal;
-    noise += other.noise;
-    dot += other.dot;
-    a2 += other.a2;
-    b2 += other.b2;
-    largest = std::max(largest, other.largest);
-    difference = std::max(difference, other.difference);
-    rows += other.rows;
-    same += other.same;
-    finite &= other.finite;
-  }
-  double snr() const {
-    if (!finite) return -kNoNoise;
-    if (noise <= 0) return kNoNoise;
-    return signal <= 0 ? 0 : std::min(kNoNoise, 10 * std::log10(signal / noise));
-  }
-};
-
-Sums Hold(const Tensor& actual, const Tensor& expected) {
-  Sums sums;
-  if (actual.shape() != expected.shape()) {
-    sums.finite = false;
-    return sums;
-  }
+// Counts the rows whose largest answer is where the label says; labels that do not fit are left out.
+void CountRight(const Tensor& actual, const Tensor& expected, const std::vector<int64_t>& labels, int64_t& right,
+                Faithfulness& found) {
   const int64_t width = expected.rank() == 0 ? 1 : std::max<int64_t>(1, expected.shape().back());
-  const float *a = actual.Data<float>(), *b = expected.Data<float>();
-  for (int64_t row = 0; row < expected.size() / width; ++row, a += width, b += width) {
-    double mean_a = 0, mean_b = 0;
-    if (width > 1) {
-      for (int64_t i = 0; i < width; ++i) mean_a += a[i], mean_b += b[i];
-      mean_a /= static_cast<double>(width), mean_b /= static_cast<double>(width);
-    }
-    for (int64_t i = 0; i < width; ++i) {
-      const double x = a[i], y = b[i], noise = (x - mean_a) - (y - mean_b);
-      sums.finite &= std::isfinite(x) || !std::isfinite(y);
-      if (!std::isfinite(x) || !std::isfinite(y)) continue;
-      sums.signal += (y - mean_b) * (y - mean_b);
-      sums.noise += noise * noise;
-      sums.dot += x * y, sums.a2 += x * x, sums.b2 += y * y;
-      sums.largest = std::max(sums.largest, std::abs(y));
-      sums.difference = std::max(sums.difference, std::abs(x - y));
-    }
-    ++sums.rows;
-    sums.same += std::max_element(a, a + width) - a == std::max_element(b, b + width) - b;
+  if (actual.shape() != expected.shape() || expected.size() / width != static_cast<int64_t>(labels.size())) return;
+  const float *now = actual.Data<float>(), *before = expected.Data<float>();
+  for (int64_t label : labels) {
+    const bool is_right = std::max_element(now, now + width) - now == label;
+    const bool was_right = std::max_element(before, before + width) - before == label;
+    right += is_right, found.lost += was_right && !is_right, found.gained += is_right && !was_right;
+    now += width, before += width;
   }
-  return sums;
+  found.labelled += static_cast<int64_t>(labels.size());
 }
 
-int64_t CountRight(const Tensor& answers, const std::vector<int64_t>& labels) {
-  const int64_t width = answers.rank() == 0 ? 1 : std::max<int64_t>(1, answers.shape().back());
-  if (answers.size() / width != static_cast<int64_t>(labels.size())) return -1;
-  int64_t right = 0;
-  const float* row = answers.Data<float>();
-  for (int64_t label : labels) {
-    right += std::max_element(row, row + width) - row == label;
-    row += width;
+// Seven parts of one and three of the other. Of whole numbers, which may be names of things, every third place or so
+// is the other's; flags (masks among them) stay.
+void BlendInto(Value& value, const Value& other, size_t seed) {
+  if (!value.is_tensor() || !other.is_tensor()) return;
+  const Tensor &a = value.tensor(), &b = other.tensor();
+  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return;
+  Tensor blend = a.Clone();
+  if (a.dtype() == DType::kFloat) {
+    float* out = blend.MutableData<float>();
+    for (int64_t i = 0; i < a.size(); ++i) out[i] = 0.7f * out[i] + 0.3f * b.Data<float>()[i];
+  } else if (a.dtype() == DType::kInt64) {
+    const std::set<int64_t> kinds(a.Data<int64_t>(), a.Data<int64_t>() + a.size());
+    if (kinds.size() <= 2) return;
+    uint64_t state = seed + 1;
+    for (int64_t i = 0; i < a.size(); ++i) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      if (state >> 32 < 0.3 * 4294967296.0) blend.MutableData<int64_t>()[i] = b.Data<int64_t>()[i];
+    }
   }
-  return right;
+  value = std::move(blend);
 }
 
 }  // namespace
 
-Judge::Judge(std::shared_ptr<Session> original, const Samples& samples, std::vector<size_t> chosen)
-    : original_(std::move(original)), samples_(samples), chosen_(std::move(chosen)) {
+Judge::Judge(std::shared_ptr<Session> original, const Samples& samples, std::vector<size_t> chosen, bool blends)
+    : original_(std::move(original)), samples_(samples), chosen_(std::move(chosen)), blends_(blends) {
+  if (KeepAnswers())
+    original_.reset();  // nothing more is asked of it
+  else
+    answers_.clear(), blend_answers_.clear();
+}
+
+bool Judge::KeepAnswers() {
   size_t bytes = 0;
-  for (size_t sample : chosen_) {
-    answers_.push_back(Answers(*original_, sample));
-    for (const Tensor& answer : answers_.back()) bytes += answer.bytes();
-    if (bytes > kMostKept) {
-      answers_.clear();
-      return;
-    }
+  for (size_t place = 0; place < chosen_.size(); ++place) {
+    answers_.push_back(Answers(*original_, samples_.Inputs(chosen_[place])));
+    if (blends_) blend_answers_.push_back(Answers(*original_, Blend(place)));
+    for (const auto* kept : {&answers_, &blend_answers_})
+      for (const Tensor& answer : kept->empty() ? std::vector<Tensor>() : kept->back()) bytes += answer.bytes();
+    if (bytes > kMostKept) return false;
   }
-  original_.reset();  // nothing more is asked of it
+  return true;
+}
+
+std::vector<NamedValue> Judge::Blend(size_t place) const {
+  std::vector<NamedValue> inputs = samples_.Inputs(chosen_[place]);
+  const std::vector<NamedValue> others = samples_.Inputs(chosen_[(place + 1) % chosen_.size()]);
+  for (size_t i = 0; i < inputs.size(); ++i) BlendInto(inputs[i].second, others[i].second, place);
+  return inputs;
 }
 
 Judge Judge::Fewer(size_t count) const {
@@ -105,8 +86,7 @@ Judge Judge::Fewer(size_t count) const {
   return fewer;
 }
 
-std::vector<Tensor> Judge::Answers(const Session& session, size_t sample) const {
-  std::vector<NamedValue> inputs = samples_.Inputs(sample);
+std::vector<Tensor> Judge::Answers(const Session& session, std::vector<NamedValue> inputs) {
   for (size_t i = 0; i < inputs.size() && i < session.inputs().size(); ++i) {
     const DType wanted = session.inputs()[i].type.dtype;
     if (inputs[i].second.tensor().dtype() != wanted) inputs[i].second = CastTensor(inputs[i].second.tensor(), wanted);
@@ -119,42 +99,74 @@ std::vector<Tensor> Judge::Answers(const Session& session, size_t sample) const 
 }
 
 Faithfulness Judge::Compare(const Session& other) const {
+  Faithfulness found = Compare(other, [&](size_t place) { return samples_.Inputs(chosen_[place]); });
+  for (size_t i = 0; blends_ && i < chosen_.size(); ++i) {
+    const std::vector<Tensor> expected = blend_answers_.empty() ? Answers(*original_, Blend(i)) : blend_answers_[i];
+    const std::vector<Tensor> actual = Answers(other, Blend(i));
+    found.between.resize(expected.size());
+    for (size_t k = 0; k < expected.size(); ++k)
+      found.between[k].Add(actual[k], expected[k], samples_.rows(chosen_[i]));
+  }
+  return found;
+}
+
+Faithfulness Judge::Compare(const Session& other, const InputsAt& inputs) const {
   Faithfulness found;
-  std::vector<Sums> totals;
-  int64_t right = 0, float_right = 0, labelled = 0;
+  int64_t right = 0;
   for (size_t i = 0; i < chosen_.size(); ++i) {
-    const std::vector<Tensor> expected = answers_.empty() ? Answers(*original_, chosen_[i]) : answers_[i];
-    const std::vector<Tensor> actual = Answers(other, chosen_[i]);
+    const std::vector<Tensor> expected =
+        answers_.empty() ? Answers(*original_, samples_.Inputs(chosen_[i])) : answers_[i];
+    const std::vector<Tensor> actual = Answers(other, inputs(i));
     Require(actual.size() == expected.size(), "the models have not as many outputs");
-    totals.resize(expected.size());
+    found.outputs.resize(expected.size());
     double worst = kNoNoise;
-    for (size_t k = 0; k < expected.size(); ++k) {
-      const Sums sums = Hold(actual[k], expected[k]);
-      worst = std::min(worst, sums.snr());
-      totals[k].Add(sums);
-    }
+    for (size_t k = 0; k < expected.size(); ++k)
+      worst = std::min(worst, found.outputs[k].Add(actual[k], expected[k], samples_.rows(chosen_[i])).snr());
     found.samples.emplace_back(samples_.name(chosen_[i]), worst);
     const std::vector<int64_t> labels = samples_.Labels(chosen_[i]);
-    if (labels.empty() || expected.empty()) continue;
-    const int64_t now = CountRight(actual[0], labels), before = CountRight(expected[0], labels);
-    if (now < 0 || before < 0) continue;
-    right += now, float_right += before, labelled += static_cast<int64_t>(labels.size());
+    if (!labels.empty() && !expected.empty()) CountRight(actual[0], expected[0], labels, right, found);
   }
   found.snr = kNoNoise;
-  for (const Sums& sums : totals) {
+  for (const OutputEvidence& output : found.outputs) {
+    const AnswerSums& sums = output.total();
     found.snr = std::min(found.snr, sums.snr());
-    if (sums.a2 > 0 && sums.b2 > 0) found.cosine = std::min(found.cosine, sums.dot / std::sqrt(sums.a2 * sums.b2));
+    found.cosine = std::min(found.cosine, sums.cosine());
     if (sums.largest > 0) found.max_rel = std::max(found.max_rel, sums.difference / sums.largest);
     if (sums.rows > 0)
       found.agree = std::min(found.agree, 100.0 * static_cast<double>(sums.same) / static_cast<double>(sums.rows));
     found.finite &= sums.finite;
     found.rows = std::max(found.rows, sums.rows);
   }
-  if (labelled > 0) {
-    found.top1 = 100.0 * static_cast<double>(right) / static_cast<double>(labelled);
-    found.float_top1 = 100.0 * static_cast<double>(float_right) / static_cast<double>(labelled);
+  if (found.labelled > 0) {
+    const double all = static_cast<double>(found.labelled);
+    found.top1 = 100.0 * static_cast<double>(right) / all;
+    found.float_top1 = 100.0 * static_cast<double>(right + found.lost - found.gained) / all;
   }
   return found;
+}
+
+Faithfulness Faithfulness::Assured(double confidence) const {
+  Faithfulness assured = *this;
+  assured.outputs.clear(), assured.between.clear();
+  double flips = 0;
+  auto count = [&](const OutputEvidence& output, bool is_first) {
+    const double noise = output.NoiseRatio(confidence);
+    if (noise > 0) assured.snr = std::min(assured.snr, -10 * std::log10(noise));
+    assured.cosine = std::min(assured.cosine, 1 - output.CosineLoss(confidence));
+    assured.max_rel = std::max(assured.max_rel, output.LargestPart(confidence));
+    const double rate = output.FlipRate(confidence);
+    assured.agree = std::min(assured.agree, 100 * (1 - rate));
+    if (is_first) flips = rate;
+  };
+  for (const OutputEvidence& output : between) count(output, false);
+  for (const OutputEvidence& output : outputs) count(output, &output == outputs.data());
+  if (labelled == 0) return assured;
+  // An answer moves where the first and the second are nearly equal, and there the second is right nearly as often:
+  // half of those that move is more than is lost. Where that says too little, the balance of those that changed does.
+  const double all = static_cast<double>(labelled), changed = std::max<double>(lost + gained, flips * all);
+  const double balance = 100 * (static_cast<double>(lost - gained) + confidence * std::sqrt(changed)) / all;
+  assured.top1 = *float_top1 - std::min(50 * flips, balance);
+  return assured;
 }
 
 namespace {
@@ -171,6 +183,21 @@ double RunOnce(const Session& session, const std::vector<NamedValue>& inputs) {
 }
 
 }  // namespace
+
+std::vector<NamedValue> MakeUpInputs(const std::vector<ValueInfo>& inputs) {
+  constexpr int64_t kOpenSize = 16;
+  std::vector<NamedValue> made;
+  for (const ValueInfo& input : inputs) {
+    Require(input.type.is_tensor() && input.type.shape, "input '", Printable(input.name), "' has no rank");
+    Shape shape;
+    for (size_t axis = 0; axis < input.type.shape->size(); ++axis)
+      shape.push_back((*input.type.shape)[axis].value.value_or(axis == 0 ? 1 : kOpenSize));
+    Tensor numbers(DType::kFloat, shape);
+    for (int64_t i = 0; i < numbers.size(); ++i) numbers.MutableData<float>()[i] = static_cast<float>(i * 37 % 64) / 64;
+    made.emplace_back(input.name, CastTensor(numbers, input.type.dtype));
+  }
+  return made;
+}
 
 double TimeOf(const Session& session, const std::vector<NamedValue>& inputs) {
   RunOnce(session, inputs);

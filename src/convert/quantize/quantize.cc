@@ -16,7 +16,10 @@ namespace ferry::quantize {
 namespace {
 
 constexpr double kManyProducts = 2.5e9;  // of one run: beyond it there is one trial, and no second session in memory
-constexpr double kFloor = 24;            // dB; below it answers are no longer those of the model, asked or not
+constexpr int64_t kWideBlock = 128;      // of 4 bits where size is what counts
+constexpr double kWorthwhile = 0.9;      // of the size, for which a slower form may be taken
+constexpr size_t kTimedBytes = size_t{256} << 20;  // of models that are opened only to be timed
+constexpr double kFloor = 24;  // dB; below it answers are no longer those of the model, asked or not
 
 size_t FileBytes(const Model& model) {
   Model shell = CopyDeep(model);
@@ -38,14 +41,19 @@ void RequireFloat(const Graph& graph, const std::vector<Layer>& layers) {
        "there is nothing to quantise: no Conv, MatMul, Gemm, LSTM, GRU, RNN or Gather has a constant float32 weight");
 }
 
-// What holds on some samples with a margin holds on others.
-QuantizeBudget Stricter(QuantizeBudget budget) {
-  switch (budget.measure) {
-    case QuantizeBudget::Measure::kCosine: budget.limit = 1 - (1 - budget.limit) * 0.5; break;
-    case QuantizeBudget::Measure::kSnr: budget.limit += 2.5; break;
-    default: budget.limit *= 0.6;
-  }
-  return budget;
+// Standard errors to spare. What is proved again after a failure has had more chances to pass: more are asked for, so
+// that all turns together are wrong no more often than one in twenty.
+double ConfidenceAt(int turn) {
+  static constexpr double kErrors[] = {1.645, 1.96, 2.24, 2.5, 2.73, 2.95, 3.16};
+  return kErrors[std::min<size_t>(static_cast<size_t>(turn), std::size(kErrors) - 1)];
+}
+
+Faithfulness Worse(const Faithfulness& a, const Faithfulness& b) {
+  Faithfulness worse = a;
+  worse.snr = std::min(a.snr, b.snr), worse.cosine = std::min(a.cosine, b.cosine);
+  worse.max_rel = std::max(a.max_rel, b.max_rel), worse.agree = std::min(a.agree, b.agree);
+  if (a.top1 && b.top1) worse.top1 = *a.float_top1 - std::max(*a.float_top1 - *a.top1, *b.float_top1 - *b.top1);
+  return worse;
 }
 
 class Job {
@@ -86,6 +94,7 @@ class Job {
     report().target = Name(options_.conventions.reader);
     report().bytes_before = FileBytes(original_);
     report().budget = options_.budget;
+    if (options_.budget) proof_goal_ = {*options_.budget, MostLoss(*options_.budget), ConfidenceAt(0)};
     if (std::string said = LayersInBodies(workshop_->base().graph); !said.empty()) report().notes.push_back(said);
   }
 
@@ -141,8 +150,9 @@ class Job {
     for (size_t i = 0; i < calibration_.size() && trial.size() < static_cast<size_t>(most); i += stride)
       trial.push_back(calibration_[i]);
     if (options_.budget) trial = calibration_;
-    judge_ = std::make_unique<Judge>(float_session_, *samples_, trial);
-    proof_judge_ = std::make_unique<Judge>(float_session_, test_ ? *test_ : *samples_, proof_);
+    const bool blends = options_.budget.has_value();
+    judge_ = std::make_unique<Judge>(float_session_, *samples_, trial, blends);
+    proof_judge_ = std::make_unique<Judge>(float_session_, test_ ? *test_ : *samples_, proof_, blends && !test_);
     if (!IsLarge()) return;
     report().ms_before = TimeOf(*float_session_, samples_->Inputs(0));
     float_session_.reset();
@@ -196,13 +206,15 @@ class Job {
     Trial best = workshop_->Try(rungs, ranges_, *judge_);
     Improve(rungs, best);
     std::vector<double> alone;
-    const bool too_low = !(best.found.snr >= kFloor);
-    if (options_.budget ? !Holds(Stricter(ChoosingBudget()), best.found) : too_low) {
-      const QuantizeBudget budget =
-          options_.budget ? Stricter(ChoosingBudget()) : QuantizeBudget{QuantizeBudget::Measure::kSnr, kFloor};
-      best = SearchRungs(*workshop_, *judge_, ranges_, budget, rungs, std::move(best), whys_, alone);
+    Goal goal{options_.budget ? ChoosingBudget() : QuantizeBudget{QuantizeBudget::Measure::kSnr, kFloor}};
+    goal.most = MostLoss(goal.budget);
+    if (options_.budget) goal.confidence = ConfidenceAt(0);
+    if (!goal.Met(best.found))
+      best = SearchRungs(*workshop_, *judge_, ranges_, goal, rungs, std::move(best), whys_, alone);
+    if (options_.budget) {
+      Tighten(goal, rungs, best, alone);
+      chosen_assured_ = best.found.Assured(goal.confidence);
     }
-    if (options_.budget) Tighten(rungs, best, alone);
     scheme_ = std::move(best.scheme);
     made_.model = std::move(best.model);
     quantized_ = std::move(best.session);
@@ -289,13 +301,17 @@ class Job {
     return Cat(tenths < 0 ? "−" : "+", std::abs(tenths), " dB");
   }
 
-  // What holds on the samples that were used to choose must hold on others too: with a margin that grows.
-  void Tighten(std::vector<Rung>& rungs, Trial& best, std::vector<double>& alone) {
-    QuantizeBudget stricter = Stricter(ChoosingBudget());
-    for (int turn = 0; turn < 3; ++turn) {
-      if (Holds(*options_.budget, proof_judge_->Compare(*best.session))) return;
-      stricter = Stricter(stricter);
-      best = SearchRungs(*workshop_, *judge_, ranges_, stricter, rungs, std::move(best), whys_, alone);
+  // What holds on the samples that were used to choose must hold on others too; where it does not, less is asked of it.
+  void Tighten(Goal goal, std::vector<Rung>& rungs, Trial& best, std::vector<double>& alone) {
+    for (int turn = 0; turn < 8; ++turn) {
+      proof_goal_ = {*options_.budget, MostLoss(*options_.budget), ConfidenceAt(turn)};
+      const double found = proof_goal_.Loss(proof_judge_->Compare(*best.session));
+      if (found <= proof_goal_.most) return;
+      const double part = std::isfinite(found) ? goal.Loss(best.found) * proof_goal_.most / found : 0;
+      goal.most = std::min(0.6 * goal.most, std::max(0.9 * part, 0.0));
+      const std::vector<Rung> before = rungs;
+      best = SearchRungs(*workshop_, *judge_, ranges_, goal, rungs, std::move(best), whys_, alone);
+      if (rungs == before && goal.most == 0) return;
     }
   }
 
@@ -336,7 +352,7 @@ class Job {
 
   void Prove() {
     report().bytes_after = FileBytes(made_.model);
-    if (!samples_) return;
+    if (!samples_) return TimeOnMadeUpInputs();
     Say("proving", 0, 0);
     if (!quantized_ || options_.qoperator) quantized_ = Open(made_.model);
     report().proof = proof_judge_->Compare(*quantized_);
@@ -344,16 +360,38 @@ class Job {
     std::sort(report().worst.begin(), report().worst.end(),
               [](const auto& a, const auto& b) { return a.second < b.second; });
     if (report().worst.size() > 3) report().worst.resize(3);
-    if (options_.budget) report().holds = Holds(*options_.budget, report().proof);
+    if (options_.budget) {
+      report().holds = proof_goal_.Met(report().proof);
+      report().assured = report().proof.Assured(proof_goal_.confidence);
+      if (chosen_assured_) report().assured = Worse(*report().assured, *chosen_assured_);
+    }
     const std::vector<NamedValue> one = samples_->OneRow();
     if (float_session_)
       std::tie(report().ms_before, report().ms_after) = TimeInTurns(*float_session_, *quantized_, one);
     else
       report().ms_after = TimeOf(*quantized_, one);
+    WarnIfSlow();
+    if (!report().proof.finite) report().warnings.push_back("answers are no longer finite");
+  }
+
+  void WarnIfSlow() {
     if (report().ms_after > report().ms_before * 1.1)
       report().warnings.push_back(Cat("this form runs slower here than float32: ", report().ms_after, " ms against ",
                                       report().ms_before, " ms for one sample"));
-    if (!report().proof.finite) report().warnings.push_back("answers are no longer finite");
+  }
+
+  // Time depends on sizes more than on numbers. Where sizes are open, or the model is large, data has to tell.
+  void TimeOnMadeUpInputs() {
+    if (report().bytes_before > kTimedBytes) return;
+    try {
+      const std::shared_ptr<Session> before = Open(workshop_->base()), after = Open(made_.model);
+      const std::vector<NamedValue> inputs = MakeUpInputs(before->inputs());
+      std::tie(report().ms_before, report().ms_after) = TimeInTurns(*before, *after, inputs);
+    } catch (const Error&) {
+      report().notes.push_back("its time was not measured: give --data");
+      return;
+    }
+    WarnIfSlow();
   }
 
   const Model& original_;
@@ -367,9 +405,20 @@ class Job {
   std::vector<std::string> whys_;
   RangeMethod ranges_ = RangeMethod::kMse;
   bool wants_products_ = false;
+  Goal proof_goal_;
+  std::optional<Faithfulness> chosen_assured_;
   Scheme scheme_;
   QuantizedModel made_;
 };
+
+double PartOfProducts(const Graph& graph) {
+  double products = 0, all = 1;
+  for (const Layer& layer : FindLayers(graph)) {
+    const double weights = static_cast<double>(layer.channels) * static_cast<double>(layer.depth);
+    all += weights, products += layer.kind == LayerKind::kProduct ? weights : 0;
+  }
+  return products / all;
+}
 
 }  // namespace
 
@@ -380,7 +429,19 @@ QuantizedModel QuantizeModel(const Model& model, const QuantizeOptions& options)
           "blocks must be a power of two from 16 to 4096, or 0 for whole channels; not ", options.block);
   Require(options.percentile > 50 && options.percentile <= 100, "the percentile must be above 50 and at most 100, not ",
           options.percentile);
-  return Job(model, options).Run();
+  QuantizedModel made = Job(model, options).Run();
+  if (!options.smallest || !options.budget || options.form != QuantizeForm::kInt8 || !made.report.holds) return made;
+  if (PartOfProducts(model.graph) < 0.5) return made;  // nothing else becomes narrower
+  QuantizeOptions fewer = options;
+  fewer.form = QuantizeForm::kWeights, fewer.bits = 4, fewer.block = kWideBlock;
+  QuantizedModel other = Job(model, fewer).Run();
+  const QuantizeReport &wide = made.report, &narrow = other.report;
+  const bool is_smaller = static_cast<double>(narrow.bytes_after) < kWorthwhile * static_cast<double>(wide.bytes_after);
+  if (!narrow.holds || !is_smaller || narrow.ms_after > narrow.ms_before) return made;
+  other.report.notes.push_back(Cat("weights of 4 bits hold the budget, too, in ", narrow.bytes_after, " bytes against ",
+                                   wide.bytes_after, " for int8, which takes ", wide.ms_after,
+                                   " ms a sample: ask for --form int8 to have that"));
+  return other;
 }
 
 }  // namespace ferry::quantize

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "convert/quantize/measure.h"
+#include "convert/quantize/budget.h"
 #include "convert/quantize/scheme.h"
 #include "graph/model.h"
 
@@ -22,17 +22,6 @@ enum class QuantizeForm : uint8_t {
   kFloat16,  // numbers of half precision
   kBFloat16,
 };
-
-// What a result must keep: of the answers of the float model, or of its accuracy.
-struct QuantizeBudget {
-  enum class Measure : uint8_t { kTop1, kAgree, kCosine, kMaxRel, kSnr };
-  Measure measure = Measure::kCosine;
-  double limit = 0;  // top1, agree: percent that may be lost; cosine, snr: the least; max-rel: the most
-};
-// "top1=0.5%", "agree=1%", "cosine=0.999", "max-rel=0.01", "snr=30".
-QuantizeBudget ParseBudget(const std::string& text);
-std::string ToText(const QuantizeBudget& budget);
-bool Holds(const QuantizeBudget& budget, const Faithfulness& found);
 
 struct QuantizeOptions {
   QuantizeForm form = QuantizeForm::kInt8;
@@ -50,6 +39,7 @@ struct QuantizeOptions {
   std::vector<std::string> operators;  // only these; empty: all that can be
   std::vector<std::string> nodes;      // only these, by name or output; empty: all that can be
   std::optional<QuantizeBudget> budget;
+  bool smallest = false;  // with a budget: weights of 4 bits instead, where they hold it, save room and take no longer
   bool half_inputs = false;  // kFloat16: inputs and outputs of the model too
   bool methods = true;       // correct biases, equalise and smooth where the data shows a gain
   int threads = 0;
@@ -84,7 +74,8 @@ struct QuantizeReport {
   double ms_before = 0, ms_after = 0;        // of one run here; 0: not measured
   Faithfulness proof;
   std::optional<QuantizeBudget> budget;
-  bool holds = true;                                  // the budget
+  bool holds = true;                                  // the budget, on the proof and with confidence on others
+  std::optional<Faithfulness> assured;                // what other samples of this kind keep, 19 times in 20
   std::vector<std::pair<std::string, double>> worst;  // samples whose answers moved most, SNR in dB
 };
 

@@ -23,8 +23,6 @@ std::string Megabytes(size_t bytes) {
   return Cat(Fixed(static_cast<double>(bytes) / 1e6, bytes < 10000000 ? 3 : 1), " MB");
 }
 
-const char* const kMeasures[] = {"top1", "agree", "cosine", "max-rel", "snr"};
-
 // "static ×52, dynamic ×3".
 std::string WaysText(const QuantizeReport& report) {
   std::vector<std::string> parts;
@@ -45,8 +43,11 @@ void AddProof(const QuantizeReport& report, std::vector<std::pair<std::string, s
   rows.emplace_back("  cosine", Cat("1 - ", Digits(1 - proof.cosine)));
   rows.emplace_back("  largest difference", Cat(Digits(proof.max_rel), " of the largest answer"));
   if (proof.top1) rows.emplace_back("  top-1", Cat(Fixed(*proof.float_top1, 2), " % → ", Fixed(*proof.top1, 2), " %"));
-  if (report.budget)
-    rows.emplace_back("budget", Cat(ToText(*report.budget), report.holds ? ": holds" : ": does not hold"));
+  if (!report.budget) return;
+  std::string said = Cat(ToText(*report.budget), report.holds ? ": holds" : ": does not hold");
+  if (report.assured)
+    said += Cat("; samples of this kind keep ", MeasuredText(*report.budget, *report.assured), ", 19 times in 20");
+  rows.emplace_back("budget", said);
 }
 
 std::vector<std::pair<std::string, std::string>> Rows(const QuantizeReport& report) {
@@ -97,45 +98,6 @@ std::string Bars(const LayerReport& layer) {
 }
 
 }  // namespace
-
-QuantizeBudget ParseBudget(const std::string& text) {
-  const size_t equals = text.find('=');
-  const std::string word = text.substr(0, equals);
-  for (size_t i = 0; i < std::size(kMeasures); ++i) {
-    if (equals == std::string::npos || word != kMeasures[i]) continue;
-    std::string number = text.substr(equals + 1);
-    const bool percent = !number.empty() && number.back() == '%';
-    if (percent) number.pop_back();
-    char* end = nullptr;
-    const double value = std::strtod(number.c_str(), &end);
-    const QuantizeBudget::Measure measure = static_cast<QuantizeBudget::Measure>(i);
-    bool fits = !number.empty() && *end == 0 && std::isfinite(value) && value >= 0;
-    if (measure == QuantizeBudget::Measure::kCosine) fits &= value <= 1 && !percent;
-    if (fits) return {measure, percent && measure == QuantizeBudget::Measure::kMaxRel ? value / 100 : value};
-  }
-  Fail(ErrorCode::kInvalidArgument, "'", Printable(text),
-       "' is no budget: say top1=0.5%, agree=1%, cosine=0.999, max-rel=0.01 or snr=30");
-}
-
-std::string ToText(const QuantizeBudget& budget) {
-  const bool percent =
-      budget.measure == QuantizeBudget::Measure::kTop1 || budget.measure == QuantizeBudget::Measure::kAgree;
-  return Cat(kMeasures[static_cast<size_t>(budget.measure)], "=", Digits(budget.limit, 7), percent ? "%" : "");
-}
-
-bool Holds(const QuantizeBudget& budget, const Faithfulness& found) {
-  if (!found.finite) return false;
-  switch (budget.measure) {
-    case QuantizeBudget::Measure::kTop1:
-      Require(found.top1.has_value(), "top1 needs labels: an array 'labels' in the data, one for each row");
-      return *found.float_top1 - *found.top1 <= budget.limit + 1e-9;
-    case QuantizeBudget::Measure::kAgree: return 100 - found.agree <= budget.limit + 1e-9;
-    case QuantizeBudget::Measure::kCosine: return found.cosine >= budget.limit;
-    case QuantizeBudget::Measure::kMaxRel: return found.max_rel <= budget.limit;
-    case QuantizeBudget::Measure::kSnr: return found.snr >= budget.limit;
-  }
-  return false;
-}
 
 std::string ToText(const QuantizeReport& report) {
   std::string text;
@@ -200,6 +162,7 @@ Json ToJson(const QuantizeReport& report) {
                   .Set("proof", std::move(proof))
                   .Set("holds", report.holds);
   if (report.budget) json.Set("budget", ToText(*report.budget));
+  if (report.budget && report.assured) json.Set("assured", MeasuredText(*report.budget, *report.assured));
   return json.Set("layers", std::move(layers))
       .Set("worst", std::move(worst))
       .Set("notes", Json::List(report.notes))

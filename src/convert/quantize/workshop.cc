@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "convert/convert.h"
 #include "convert/optimize.h"
 #include "graph/editor.h"
@@ -180,9 +181,11 @@ Rung Workshop::NextRung(const Layer& layer, const Rung& rung) const {
       if (weights && rung.way == Way::kStatic && layer.kind == LayerKind::kProduct && options_.conventions.dynamic &&
           options_.form == QuantizeForm::kInt8)
         return {Way::kDynamic, 8, 0};
-      return weights ? Rung{Way::kWeights, 8, LiesByRows(layer) ? kFinestBlock : 0} : Rung{};
+      return weights ? Rung{Way::kWeights, 8, 0} : Rung{};
     case Way::kWeights:
+      if (rung.bits < 8 && rung.block > kFinestBlock) return {Way::kWeights, rung.bits, kFinestBlock};
       if (rung.bits < 8) return {Way::kWeights, 8, options_.block};
+      if (rung.block == 0 && LiesByRows(layer)) return {Way::kWeights, 8, kFinestBlock};
       return {Way::kHalfWeights, 16, 0};
     default: return {};
   }
@@ -282,6 +285,7 @@ LayerScheme Workshop::CodeLayer(const Layer& layer, const Rung& rung) {
       throw error.At(Cat("weight '", Printable(layer.weights[i]), "'"));
     }
     if (i == 0) made.bias = CorrectedBias(layer, *made.matrices[0], matrix);
+    DropPages(weight.raw(), weight.bytes());  // of a file, which can be read again: a model larger than memory passes
   }
   return made;
 }
@@ -297,7 +301,7 @@ Scheme Workshop::MakeScheme(const std::vector<Rung>& rungs, RangeMethod ranges) 
   for (size_t i = 0; i < layers_.size(); ++i) {
     const Rung& rung = rungs[i];
     ways.push_back(rung.way);
-    LayerScheme& coded = coded_[{i, {rung.bits, rung.block}}];
+    LayerScheme& coded = coded_[{i, rung.bits, rung.block, rung.way == Way::kWeights}];
     const bool needs_codes = rung.way != Way::kFloat && rung.way != Way::kHalfWeights;
     if (coded.matrices.empty() && needs_codes) coded = CodeLayer(layers_[i], rung);
     scheme.how.push_back(needs_codes ? coded : LayerScheme());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -38,6 +39,7 @@ class Workshop {
   void Calibrate(const Samples& samples, const std::vector<size_t>& chosen, bool with_products);
 
   const Model& base() const { return base_; }
+  int64_t opset() const { return opset_; }
   std::vector<Layer>& layers() { return layers_; }
   const std::vector<Layer>& layers() const { return layers_; }
   const Observations& seen() const { return calibration_.seen; }
@@ -76,7 +78,7 @@ class Workshop {
   ThreadPool pool_;
   double work_ = 0;
   bool spreads_;
-  std::map<std::pair<size_t, std::pair<int, int64_t>>, LayerScheme> coded_;  // by layer, bits and block
+  std::map<std::tuple<size_t, int, int64_t, bool>, LayerScheme> coded_;  // by layer, bits, block, for weights alone
 };
 
 }  // namespace ferry::quantize

@@ -86,8 +86,8 @@ class Writer {
         continue;
       const Tensor values = Readable(stored.Get());
       if (!FitsHalf(values.Span<float>())) continue;
-      const std::string wide = names_.Make(stored.name + "_f");
-      casts.push_back(MakeNode("Cast", {Constant(stored.name + "_h", CastTensor(values, DType::kFloat16))}, wide));
+      const std::string wide = Name("f");
+      casts.push_back(MakeNode("Cast", {Constant("h", CastTensor(values, DType::kFloat16))}, wide));
       casts.back().Set("to", int64_t{1});
       for (Node& node : model_.graph.nodes) std::replace(node.inputs.begin(), node.inputs.end(), stored.name, wide);
     }
@@ -107,10 +107,20 @@ class Writer {
     return any;
   }
 
-  std::string Constant(const std::string& wish, Tensor tensor) {
-    std::string name = names_.Make(wish);
+  // Names of what is added say what it is and no more: there is much of it, and small files would be made of names.
+  std::string Name(const char* kind) { return names_.Make(Cat(kind, ++named_[kind])); }
+  std::string Constant(const char* kind, Tensor tensor) {
+    std::string name = Name(kind);
     model_.graph.initializers.push_back(MakeStored(name, std::move(tensor)));
     return name;
+  }
+  // Most zero points are the same.
+  std::string ZeroPoint(const Coding& how) {
+    std::string& name = zero_points_[{how.type, how.zero}];
+    if (!name.empty()) return name;
+    Tensor point = Tensor(how.type, {});
+    *reinterpret_cast<uint8_t*>(point.mutable_raw()) = static_cast<uint8_t>(how.zero);
+    return name = Constant("zero", point);
   }
   void Needs(int64_t opset) { needed_ = std::max(needed_, opset); }
 
@@ -119,11 +129,9 @@ class Writer {
     auto found = scheme_.values.find(value);
     if (found == scheme_.values.end()) return;
     const Coding& how = found->second;
-    const std::string scale = Constant(value + "_s", Tensor::Scalar(how.scale));
-    Tensor point = Tensor(how.type, {});
-    *reinterpret_cast<uint8_t*>(point.mutable_raw()) = static_cast<uint8_t>(how.zero);
-    const std::string zero = Constant(value + "_z", point);
-    const std::string codes = names_.Make(value + "_q"), numbers = names_.Make(value + "_f");
+    const std::string scale = Constant("s", Tensor::Scalar(how.scale));
+    const std::string zero = ZeroPoint(how);
+    const std::string codes = Name("q"), numbers = Name("f");
     Put(MakeNode("QuantizeLinear", {value, scale, zero}, codes));
     Put(MakeNode("DequantizeLinear", {codes, scale, zero}, numbers));
     coded_[value] = numbers;
@@ -145,7 +153,7 @@ class Writer {
       const StoredTensor* old = base_.graph.FindInitializer(layer.bias);
       for (std::string& input : copy.inputs)
         if (input == layer.bias)
-          input = Constant(layer.bias + "_b", Tensor::FromVector(scheme_.how[adder->second].bias, old->tensor.shape()));
+          input = Constant("b", Tensor::FromVector(scheme_.how[adder->second].bias, old->tensor.shape()));
     }
     return copy;
   }
@@ -177,8 +185,8 @@ class Writer {
       if (std::find(layer.weights.begin(), layer.weights.end(), input) == layer.weights.end()) continue;
       std::string& wide = dequantized_[input];
       if (wide.empty()) {
-        wide = names_.Make(input + "_f");
-        Node cast = MakeNode("Cast", {Constant(input + "_h", CastTensor(Weight(input), DType::kFloat16))}, wide);
+        wide = Name("f");
+        Node cast = MakeNode("Cast", {Constant("h", CastTensor(Weight(input), DType::kFloat16))}, wide);
         cast.Set("to", int64_t{1});
         Put(std::move(cast));
       }
@@ -221,22 +229,22 @@ class Writer {
     const DType type =
         matrix.bits == 4 ? (is_unsigned ? DType::kUInt4 : DType::kInt4) : (is_unsigned ? DType::kUInt8 : DType::kInt8);
     const bool turned = layer.axis == 1 && matrix.blocks > 1;
-    std::vector<std::string> inputs = {Constant(weight + "_q", ToCodes(layer, matrix, shape, type))};
+    std::vector<std::string> inputs = {Constant("q", ToCodes(layer, matrix, shape, type))};
     const bool one =
         scheme_.conventions.per_channel == false && matrix.blocks == 1 &&
         std::all_of(matrix.scales.begin(), matrix.scales.end(), [&](float scale) { return scale == matrix.scales[0]; });
     const Shape scale_shape = one ? Shape{} : as_rows ? Shape{shape[0]} : ScaleShape(layer, matrix, shape);
     std::vector<float> scales = turned ? Turned(matrix.scales, matrix.rows, matrix.blocks) : matrix.scales;
     if (one) scales.resize(1);
-    inputs.push_back(Constant(weight + "_s", Tensor::FromVector(scales, scale_shape)));
+    inputs.push_back(Constant("s", Tensor::FromVector(scales, scale_shape)));
     if (is_unsigned) {
       std::vector<uint8_t> zeros(matrix.scales.size(), static_cast<uint8_t>(matrix.middle()));
       if (!matrix.symmetric) zeros = turned ? Turned(matrix.zeros, matrix.rows, matrix.blocks) : matrix.zeros;
       if (one) zeros.resize(1);
       Tensor points = Tensor::FromVector(zeros, scale_shape);
-      inputs.push_back(Constant(weight + "_z", matrix.bits == 4 ? Tensor::Pack(DType::kUInt4, points) : points));
+      inputs.push_back(Constant("z", matrix.bits == 4 ? Tensor::Pack(DType::kUInt4, points) : points));
     }
-    made = names_.Make(weight + "_f");
+    made = Name("f");
     Node node = MakeNode("DequantizeLinear", std::move(inputs), made);
     if (matrix.blocks > 1 && !as_rows) {
       node.Set("axis", int64_t{turned ? 0 : 1});
@@ -249,8 +257,8 @@ class Writer {
     if (matrix.bits == 4) Needs(kBlockOpset);
     Put(std::move(node));
     if (shape == tensor.shape()) return made;
-    const std::string shaped = names_.Make(weight + "_r");
-    const std::string sizes = Constant(weight + "_d", Tensor::FromVector(tensor.shape().ToVector()));
+    const std::string shaped = Name("r");
+    const std::string sizes = Constant("d", Tensor::FromVector(tensor.shape().ToVector()));
     Put(MakeNode("Reshape", {made, sizes}, shaped));
     return made = shaped;
   }
@@ -262,22 +270,21 @@ class Writer {
       const Tensor& old = Weight(layer.bias);
       bias.assign(old.Data<float>(), old.Data<float>() + old.size());
     }
-    const std::string wish = layer.bias.empty() ? layer.output : layer.bias;
     auto coding = scheme_.values.find(layer.input);
     if (how.way != Way::kStatic || !scheme_.conventions.whole_bias || coding == scheme_.values.end())
-      return Constant(wish + "_b", Tensor::FromVector(bias));
+      return Constant("b", Tensor::FromVector(bias));
     std::vector<float> scales(bias.size());
     std::vector<int32_t> whole(bias.size());
     for (size_t i = 0; i < bias.size(); ++i) {
       scales[i] = coding->second.scale * how.matrices[0]->scales[i];
       const double level = std::nearbyint(double(bias[i]) / scales[i]);
-      if (!(std::abs(level) < 2147483520.0)) return Constant(wish + "_b", Tensor::FromVector(bias));
+      if (!(std::abs(level) < 2147483520.0)) return Constant("b", Tensor::FromVector(bias));
       whole[i] = static_cast<int32_t>(level);
     }
-    const std::string numbers = names_.Make(wish + "_f");
-    Node node = MakeNode(
-        "DequantizeLinear",
-        {Constant(wish + "_b", Tensor::FromVector(whole)), Constant(wish + "_s", Tensor::FromVector(scales))}, numbers);
+    const std::string numbers = Name("f");
+    Node node =
+        MakeNode("DequantizeLinear",
+                 {Constant("b", Tensor::FromVector(whole)), Constant("s", Tensor::FromVector(scales))}, numbers);
     node.Set("axis", int64_t{0});
     Put(std::move(node));
     return numbers;
@@ -288,7 +295,7 @@ class Writer {
     std::vector<std::string>& parts = dynamic_[node.inputs[0]];
     if (parts.empty()) {
       const std::string& x = node.inputs[0];
-      parts = {names_.Make(x + "_dq"), names_.Make(x + "_ds"), names_.Make(x + "_dz")};
+      parts = {Name("dq"), Name("ds"), Name("dz")};
       Node quantize = MakeNode("DynamicQuantizeLinear", {x}, parts[0]);
       quantize.outputs = parts;
       Put(std::move(quantize));
@@ -298,14 +305,13 @@ class Writer {
       Layer by_columns = layer;
       by_columns.axis = 1;
       const bool is_unsigned = scheme_.conventions.unsigned_weights;
-      coded = {Constant(layer.weights[0] + "_q", ToCodes(by_columns, matrix, {matrix.depth, matrix.rows},
-                                                         is_unsigned ? DType::kUInt8 : DType::kInt8)),
-               Constant(layer.weights[0] + "_s", Tensor::FromVector(matrix.scales))};
-      if (is_unsigned)
-        coded.push_back(Constant(layer.weights[0] + "_z", Tensor::Scalar(static_cast<uint8_t>(matrix.middle()))));
+      coded = {Constant("q", ToCodes(by_columns, matrix, {matrix.depth, matrix.rows},
+                                     is_unsigned ? DType::kUInt8 : DType::kInt8)),
+               Constant("s", Tensor::FromVector(matrix.scales))};
+      if (is_unsigned) coded.push_back(Constant("z", Tensor::Scalar(static_cast<uint8_t>(matrix.middle()))));
     }
     const std::string& y = node.outputs[0];
-    const std::string sums = names_.Make(y + "_i"), wide = names_.Make(y + "_c"), factor = names_.Make(y + "_x");
+    const std::string sums = Name("i"), wide = Name("c"), factor = Name("m");
     Node product = MakeNode("MatMulInteger", {parts[0], coded[0], parts[2]}, sums);
     product.name = node.name;
     if (coded.size() > 2) product.inputs.push_back(coded[2]);
@@ -315,7 +321,7 @@ class Writer {
     Put(std::move(cast));
     Put(MakeNode("Mul", {parts[1], coded[1]}, factor));
     const bool has_bias = layer.bias_adder < 0 && (!layer.bias.empty() || !how.bias.empty());
-    const std::string scaled = has_bias ? names_.Make(y + "_m") : y;
+    const std::string scaled = has_bias ? Name("p") : y;
     Put(MakeNode("Mul", {wide, factor}, scaled));
     if (has_bias) Put(MakeNode("Add", {scaled, FlatBias(layer, how)}, y));
   }
@@ -327,7 +333,7 @@ class Writer {
       const Tensor& old = Weight(layer.bias);
       bias.assign(old.Data<float>(), old.Data<float>() + old.size());
     }
-    return Constant((layer.bias.empty() ? layer.output : layer.bias) + "_b", Tensor::FromVector(bias));
+    return Constant("b", Tensor::FromVector(bias));
   }
 
   static Node Widening(const std::string& from, std::string to) {
@@ -344,10 +350,9 @@ class Writer {
     const Tensor scale_column = Tensor::FromVector(matrix.scales, {matrix.rows, matrix.blocks});
     const bool halves = scheme_.conventions.halves && FitsHalf(matrix.scales);
     if (table.empty())
-      table = {
-          Constant(layer.weights[0] + "_q", ToCodes(layer, matrix, Weight(layer.weights[0]).shape(), DType::kInt8)),
-          Constant(layer.weights[0] + "_s", halves ? CastTensor(scale_column, DType::kFloat16) : scale_column)};
-    const std::string codes = names_.Make(y + "_q"), scales = names_.Make(y + "_s"), wide = names_.Make(y + "_c");
+      table = {Constant("q", ToCodes(layer, matrix, Weight(layer.weights[0]).shape(), DType::kInt8)),
+               Constant("s", halves ? CastTensor(scale_column, DType::kFloat16) : scale_column)};
+    const std::string codes = Name("q"), scales = Name("s"), wide = Name("c");
     Node rows = node;
     rows.inputs[0] = table[0], rows.outputs = {codes};
     Node factors = rows;
@@ -355,7 +360,7 @@ class Writer {
     Put(std::move(rows));
     Put(std::move(factors));
     Put(Widening(codes, wide));
-    const std::string factor = halves ? names_.Make(y + "_x") : scales;
+    const std::string factor = halves ? Name("m") : scales;
     if (halves) Put(Widening(scales, factor));
     Put(MakeNode("Mul", {wide, factor}, y));
   }
@@ -385,8 +390,7 @@ class Writer {
           to[i / 2] = static_cast<uint8_t>(from[i] | from[i + 1] << 4);
         if (per == 2 && matrix.depth % 2 != 0) to[matrix.depth / 2] = from[matrix.depth - 1];
       }
-      parts = {Constant(layer.weights[0] + "_q", packed),
-               Constant(layer.weights[0] + "_s", Tensor::FromVector(matrix.scales))};
+      parts = {Constant("q", packed), Constant("s", Tensor::FromVector(matrix.scales))};
       if (!matrix.symmetric) {
         const int64_t row_bytes = (matrix.blocks * matrix.bits + 7) / 8;
         Tensor zeros = Tensor::Zeros(DType::kUInt8, {matrix.rows * row_bytes});
@@ -395,11 +399,11 @@ class Writer {
           for (int64_t b = 0; b < matrix.blocks; ++b)
             points[row * row_bytes + b / per] |= static_cast<uint8_t>(
                 matrix.zeros[static_cast<size_t>(row * matrix.blocks + b)] << (b % per * matrix.bits));
-        parts.push_back(Constant(layer.weights[0] + "_z", zeros));
+        parts.push_back(Constant("z", zeros));
       }
     }
     const bool has_bias = layer.bias_adder < 0 && (!layer.bias.empty() || !how.bias.empty());
-    const std::string product = has_bias ? names_.Make(node.outputs[0] + "_m") : node.outputs[0];
+    const std::string product = has_bias ? Name("p") : node.outputs[0];
     Node made = MakeNode("MatMulNBits", {node.inputs[0]}, product);
     made.name = node.name;
     made.domain = kMicrosoft;
@@ -418,6 +422,8 @@ class Writer {
   NameMaker names_;
   Model model_;
   int64_t needed_ = 11;
+  std::map<std::string, int> named_;  // how many of each kind
+  std::map<std::pair<DType, int32_t>, std::string> zero_points_;
   std::map<size_t, size_t> by_node_, adders_;
   std::map<std::string, std::string> coded_, dequantized_;
   std::map<std::string, std::vector<std::string>> dynamic_, dynamic_weights_, tables_, bit_weights_;

@@ -1,0 +1,160 @@
+#include "convert/quantize/evidence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace ferry::quantize {
+namespace {
+
+constexpr size_t kMostLeads = 1 << 16;
+constexpr size_t kFewestTail = 8;  // rows that tell a tail; an eighth of all where that is more
+
+double NormalTail(double x) { return 0.5 * std::erfc(x / std::numbers::sqrt2); }
+
+size_t TailOf(size_t count) { return std::min(count, std::max(kFewestTail, count / 8)); }
+
+// Sum of y over sum of x, and as many standard errors more as are asked for.
+double UpperRatio(const std::vector<double>& y, const std::vector<double>& x, double confidence) {
+  double sum_y = 0, sum_x = 0;
+  for (size_t i = 0; i < x.size(); ++i) sum_y += y[i], sum_x += x[i];
+  if (!(sum_x > 0)) return 0;
+  const double ratio = sum_y / sum_x, n = static_cast<double>(x.size());
+  if (x.size() < 2) return ratio;
+  double squares = 0;
+  for (size_t i = 0; i < x.size(); ++i) squares += (y[i] - ratio * x[i]) * (y[i] - ratio * x[i]);
+  return ratio + WithFewSamples(confidence, x.size()) * std::sqrt(squares * n / (n - 1)) / sum_x;
+}
+
+}  // namespace
+
+double WithFewSamples(double confidence, size_t samples) {
+  if (samples < 2) return confidence;
+  return confidence * (1 + (confidence * confidence + 1) / (4 * static_cast<double>(samples - 1)));
+}
+
+void AnswerSums::Add(const AnswerSums& other) {
+  signal += other.signal;
+  noise += other.noise;
+  dot += other.dot;
+  a2 += other.a2;
+  b2 += other.b2;
+  largest = std::max(largest, other.largest);
+  difference = std::max(difference, other.difference);
+  rows += other.rows;
+  same += other.same;
+  finite &= other.finite;
+}
+
+double AnswerSums::snr() const {
+  if (!finite) return -kNoNoise;
+  if (noise <= 0) return kNoNoise;
+  return signal <= 0 ? 0 : std::min(kNoNoise, 10 * std::log10(signal / noise));
+}
+
+double AnswerSums::cosine() const { return a2 > 0 && b2 > 0 ? dot / std::sqrt(a2 * b2) : 1; }
+
+AnswerSums OutputEvidence::AddRows(const float* a, const float* b, int64_t count, int64_t width) {
+  AnswerSums sums;
+  for (int64_t row = 0; row < count; ++row, a += width, b += width) {
+    double mean_a = 0, mean_b = 0, row_noise = 0, first = -INFINITY, second = -INFINITY;
+    if (width > 1) {
+      for (int64_t i = 0; i < width; ++i) mean_a += a[i], mean_b += b[i];
+      mean_a /= static_cast<double>(width), mean_b /= static_cast<double>(width);
+    }
+    for (int64_t i = 0; i < width; ++i) {
+      const double x = a[i], y = b[i], noise = (x - mean_a) - (y - mean_b);
+      sums.finite &= std::isfinite(x) || !std::isfinite(y);
+      if (!std::isfinite(x) || !std::isfinite(y)) continue;
+      sums.signal += (y - mean_b) * (y - mean_b);
+      row_noise += noise * noise;
+      sums.dot += x * y, sums.a2 += x * x, sums.b2 += y * y;
+      sums.largest = std::max(sums.largest, std::abs(y));
+      sums.difference = std::max(sums.difference, std::abs(x - y));
+      second = std::max(second, std::min(first, y)), first = std::max(first, y);
+    }
+    ++sums.rows;
+    sums.noise += row_noise;
+    sums.same += std::max_element(a, a + width) - a == std::max_element(b, b + width) - b;
+    if (width > 1 && std::isfinite(second) && std::isfinite(row_noise) && leads_.size() < kMostLeads)
+      leads_.push_back({first - second, row_noise / static_cast<double>(width - 1)});
+  }
+  return sums;
+}
+
+AnswerSums OutputEvidence::Add(const Tensor& actual, const Tensor& expected, int64_t rows) {
+  AnswerSums sums;
+  if (actual.shape() != expected.shape()) {
+    sums.finite = total_.finite = false;
+    return sums;
+  }
+  const int64_t width = expected.rank() == 0 ? 1 : std::max<int64_t>(1, expected.shape().back());
+  const bool is_batch = rows > 1 && expected.rank() > 1 && expected.dim(0) == rows;
+  const int64_t units = is_batch ? rows : 1, step = expected.size() / units;
+  for (int64_t unit = 0; unit < units; ++unit) {
+    units_.push_back(
+        AddRows(actual.Data<float>() + unit * step, expected.Data<float>() + unit * step, step / width, width));
+    sums.Add(units_.back());
+  }
+  total_.Add(sums);
+  return sums;
+}
+
+double OutputEvidence::NoiseRatio(double confidence) const {
+  std::vector<double> noise, signal;
+  for (const AnswerSums& unit : units_) noise.push_back(unit.noise), signal.push_back(unit.signal);
+  return UpperRatio(noise, signal, confidence);
+}
+
+double OutputEvidence::CosineLoss(double confidence) const {
+  if (!(total_.a2 > 0) || !(total_.b2 > 0)) return 0;
+  // 1 - cosine is half the square of the distance between the two directions, which each row adds its part to.
+  const double cross = std::sqrt(total_.a2 * total_.b2);
+  std::vector<double> loss, weight;
+  for (const AnswerSums& unit : units_) {
+    loss.push_back(0.5 * (unit.a2 / total_.a2 + unit.b2 / total_.b2) - unit.dot / cross);
+    weight.push_back(unit.b2 / total_.b2);
+  }
+  return UpperRatio(loss, weight, confidence);
+}
+
+// Rows that flip are too few to be counted. Their rate follows from how closely the leads lie above zero, and from
+// the noise where the lead is small: with leads of density d and a noise of deviation s it is d·s/√(2π).
+double OutputEvidence::FlipRate(double confidence) const {
+  if (leads_.size() < 2) return 0;
+  std::vector<Lead> leads = leads_;
+  std::sort(leads.begin(), leads.end(), [](const Lead& a, const Lead& b) { return a.margin < b.margin; });
+  const size_t tail = TailOf(leads.size());
+  double noise = 0;
+  for (size_t i = 0; i < tail; ++i) noise += leads[i].noise;
+  const double deviation = std::sqrt(2 * noise / static_cast<double>(tail));
+  if (!(deviation > 0)) return 0;
+  double direct = 0;
+  for (const Lead& lead : leads) direct += NormalTail(lead.margin / deviation);
+  direct /= static_cast<double>(leads.size());
+  const double density =
+      static_cast<double>(tail) / static_cast<double>(leads.size()) / std::max(leads[tail - 1].margin, 1e-30);
+  const double rate = std::max(direct, std::min(1.0, density * deviation / std::sqrt(2 * std::numbers::pi)));
+  const double independent = static_cast<double>(std::min(tail, TailOf(units_.size())));
+  return std::min(1.0, rate * (1 + confidence / std::sqrt(independent)));
+}
+
+// The largest of ten times the rows, by an exponential tail through the largest differences seen.
+double OutputEvidence::LargestPart(double confidence) const {
+  if (!(total_.largest > 0)) return 0;
+  const double seen = total_.difference / total_.largest;
+  if (units_.size() < 2) return seen;
+  std::vector<double> differences;
+  for (const AnswerSums& unit : units_) differences.push_back(unit.difference);
+  std::sort(differences.rbegin(), differences.rend());
+  const size_t tail = TailOf(differences.size());
+  const double threshold = differences[tail - 1];
+  double excess = 0;
+  for (size_t i = 0; i < tail; ++i) excess += differences[i] - threshold;
+  excess /= static_cast<double>(tail);
+  const double luck = -std::log(-std::log1p(-NormalTail(confidence)));
+  const double expected = threshold + excess * (std::log(10.0 * static_cast<double>(tail)) + luck);
+  return std::max(seen, expected / total_.largest);
+}
+
+}  // namespace ferry::quantize

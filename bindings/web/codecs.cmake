@@ -4,7 +4,7 @@ enable_language(C)
 set(codecs ${FERRY_WEB_CODECS})
 set(settings ${PROJECT_BINARY_DIR}/codecs-settings)
 
-file(WRITE ${settings}/jconfig.h
+file(CONFIGURE OUTPUT ${settings}/jconfig.h CONTENT
 "#define JPEG_LIB_VERSION 62
 #define LIBJPEG_TURBO_VERSION 2
 #define LIBJPEG_TURBO_VERSION_NUMBER 2000000
@@ -12,7 +12,7 @@ file(WRITE ${settings}/jconfig.h
 #define MEM_SRCDST_SUPPORTED 1
 #define BITS_IN_JSAMPLE 8
 ")
-file(WRITE ${settings}/jconfigint.h
+file(CONFIGURE OUTPUT ${settings}/jconfigint.h CONTENT
 "#undef inline
 #define BUILD \"\"
 #define INLINE inline
@@ -25,13 +25,13 @@ file(WRITE ${settings}/jconfigint.h
 ")
 configure_file(${codecs}/libjpeg-turbo/jversion.h.in ${settings}/jversion.h)
 configure_file(${codecs}/libpng1.6/scripts/pnglibconf.h.prebuilt ${settings}/pnglibconf.h COPYONLY)
-file(WRITE ${settings}/opj_config.h
+file(CONFIGURE OUTPUT ${settings}/opj_config.h CONTENT
 "#define OPJ_HAVE_STDINT_H 1
 #define OPJ_VERSION_MAJOR 2
 #define OPJ_VERSION_MINOR 5
 #define OPJ_VERSION_BUILD 0
 ")
-file(WRITE ${settings}/opj_config_private.h
+file(CONFIGURE OUTPUT ${settings}/opj_config_private.h CONTENT
 "#define OPJ_HAVE_INTTYPES_H 1
 #define OPJ_PACKAGE_VERSION \"2.5.0\"
 #define OPJ_HAVE_FSEEKO 1

@@ -32,7 +32,6 @@ export function weight(model: Model, name: string): Promise<TensorLike>;
 /** Any command line of Ferry's, with files of its own. */
 export function command(words: string[], options?: {files?: {[path: string]: Uint8Array}; results?: string[]}):
   Promise<{status: number; output: string; errors: string; files: {[path: string]: Uint8Array}}>;
-export function memory(): Promise<{bytes: number; sessions: number}>;
 
 /** The same names as one object. */
 declare const ferry: typeof run & {
@@ -46,6 +45,5 @@ declare const ferry: typeof run & {
   readonly graph: typeof graph;
   readonly weight: typeof weight;
   readonly command: typeof command;
-  readonly memory: typeof memory;
 };
 export default ferry;

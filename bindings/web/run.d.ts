@@ -223,6 +223,8 @@ export interface Env {
 }
 export const env: Env;
 
+/** The bytes of WebAssembly's memory, which does not shrink, and the sessions in it. */
+export function memory(): Promise<{bytes: number; sessions: number}>;
 export function registerBackend(name: string, backend: object, priority: number): void;
 
 /** The same names as one object, as `import ort from` takes them. */

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -19,7 +20,11 @@ struct File {
 struct MemoryFiles {
   std::mutex mutex;
   std::map<std::string, File> by_path;
-  std::map<const std::byte*, int> users;  // of every file's bytes; its path is one of them
+  struct Use {
+    int users = 1;  // its path is one of them
+    size_t size = 0;
+  };
+  std::map<const std::byte*, Use> uses;  // of every file's bytes
   uint64_t next_number = 1;
 
   static MemoryFiles& All() {
@@ -35,10 +40,10 @@ struct MemoryFiles {
   }
 
   bool Leave(const std::byte* data) {
-    auto found = users.find(data);
-    if (found == users.end()) return false;
-    if (--found->second > 0) return true;
-    users.erase(found);
+    auto found = uses.find(data);
+    if (found == uses.end()) return false;
+    if (--found->second.users > 0) return true;
+    uses.erase(found);
     std::free(const_cast<std::byte*>(data));
     return true;
   }
@@ -60,7 +65,7 @@ void PutMemoryFile(std::string_view path, std::byte* data, size_t size) {
   const std::string plain = Plain(path);
   all.Remove(plain);
   all.by_path[plain] = {data, size, all.next_number++};
-  if (data) all.users[data] = 1;
+  if (data) all.uses[data] = {1, size};
 }
 
 void RemoveMemoryFile(std::string_view path) {
@@ -76,7 +81,7 @@ std::optional<std::span<const std::byte>> TakeMemoryFile(std::string_view path) 
   auto found = all.by_path.find(Plain(path));
   if (found == all.by_path.end()) return std::nullopt;
   const File& file = found->second;
-  if (file.data) ++all.users[file.data];
+  if (file.data) ++all.uses[file.data].users;
   return std::span<const std::byte>(file.data, file.size);
 }
 
@@ -84,6 +89,16 @@ bool LeaveMemoryFile(const std::byte* data) {
   MemoryFiles& all = MemoryFiles::All();
   std::lock_guard lock(all.mutex);
   return all.Leave(data);
+}
+
+bool IsInOwnMemoryFile(const std::byte* begin, size_t bytes) {
+  MemoryFiles& all = MemoryFiles::All();
+  std::lock_guard lock(all.mutex);
+  auto after = all.uses.upper_bound(begin);
+  if (after == all.uses.begin()) return false;
+  const auto& [data, use] = *std::prev(after);
+  const auto at = static_cast<size_t>(begin - data);
+  return use.users == 1 && at < use.size && bytes <= use.size - at;
 }
 
 std::string MemoryFileIdentity(std::string_view path) {

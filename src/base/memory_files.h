@@ -20,6 +20,9 @@ std::optional<std::span<const std::byte>> TakeMemoryFile(std::string_view path);
 // False when the bytes are those of no file in memory.
 bool LeaveMemoryFile(const std::byte* data);
 
+// Whether these bytes lie in a file in memory that has one user left: its path is gone, nobody else will see them.
+bool IsInOwnMemoryFile(const std::byte* begin, size_t bytes);
+
 // Tells files apart that had the same path one after the other; empty when there is none.
 std::string MemoryFileIdentity(std::string_view path);
 

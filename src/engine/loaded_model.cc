@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/run_scope.h"
+#include "engine/packed_weights.h"
 #include "engine/prepare.h"
 #include "engine/program.h"
 #include "engine/runtime.h"
@@ -72,7 +73,8 @@ LoadedModel::LoadedModel(Model model, const SessionOptions& options)
     : model_(std::move(model)),
       threads_(options.threads),
       compilers_(ProvidersFor(options), ProviderOptionsFrom(options)),
-      number_(NextNumber()) {
+      number_(NextNumber()),
+      packs_in_place_(options.packs_in_place) {
   Graph graph = PrepareGraph(model_, threads_, options.optimize ? Weights::kAsTheyLie : Weights::kReadable);
   NameTable has_default(graph.initializers.size());
   for (const StoredTensor& initializer : graph.initializers) has_default.Add(initializer.name);
@@ -111,6 +113,7 @@ std::shared_ptr<const Program> LoadedModel::Build(const std::vector<const NamedV
                                                   const std::vector<std::string>& results, const OpenAxes& open,
                                                   ThreadPool* pool) {
   const Uncounted of_the_model;
+  weights_.PutBack();
   FactsByName known;
   std::vector<std::string> names;
   std::vector<MemorySpace*> spaces;
@@ -138,11 +141,13 @@ std::shared_ptr<const Program> LoadedModel::Build(const std::vector<const NamedV
     for (const auto& value : facts.values) there.push_back(value.first);
     FailUnknownName("value", name, there);
   }
+  using Addresses = WeightCache::Addresses;
   WeightCache::PackingBatch batch(weights_);
   std::unique_ptr<Program> program = BuildProgram(
       {special ? *special : chosen, facts, std::move(names), results, compilers_, weights_, std::move(spaces)});
   program->Keep(std::move(special));
   batch.Finish(pool);
+  if (packs_in_place_) replaceable_ = has_program_.exchange(true) ? Addresses() : WeightsReadPacked(program->plan());
   for (const CompilerList::Entry& entry : compilers_.entries) entry.compiler->Save();
   weights_.Save();
   return program;

@@ -37,7 +37,7 @@ class LoadedModel {
 
   // To be called before each run: what the first run did without is packed for the others.
   void BeginRun(ThreadPool* pool) {
-    if (has_run_.load(std::memory_order_relaxed) || has_run_.exchange(true)) weights_.PackDeferred(pool);
+    if (has_run_.load(std::memory_order_relaxed) || has_run_.exchange(true)) weights_.PackDeferred(pool, replaceable_);
   }
 
   std::shared_ptr<const ProgramCache::Entry> ProgramFor(const std::vector<const NamedValue*>& given,
@@ -59,6 +59,9 @@ class LoadedModel {
   std::vector<ValueInfo> inputs_, overridable_;
   const uint64_t number_;
 
+  const bool packs_in_place_;
+  std::atomic<bool> has_program_ = false;
+  WeightCache::Addresses replaceable_;  // weights that the one program there is reads packed
   WeightCache weights_;
   std::atomic<bool> has_run_ = false;
   ProgramCache programs_;

@@ -105,8 +105,8 @@ std::shared_ptr<LoadedModel> ModelStore::Get(const std::string& key, FunctionRef
 
 std::shared_ptr<LoadedModel> ModelStore::Open(const std::string& path, const SessionOptions& options) {
   const std::string identity = FileIdentity(path);
-  std::string key = Cat(identity, "|", options.optimize, options.exact, static_cast<int>(options.precision), "|",
-                        options.cache_folder, "|", options.tune, "|");
+  std::string key = Cat(identity, "|", options.optimize, options.exact, options.packs_in_place,
+                        static_cast<int>(options.precision), "|", options.cache_folder, "|", options.tune, "|");
   for (const Provider* provider : ProvidersFor(options))
     key += Cat(provider->name(), "@", reinterpret_cast<uintptr_t>(provider), ",");
   return Get(key, [&] { return Load(path, identity, options); });

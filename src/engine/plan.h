@@ -23,10 +23,11 @@ struct Plan;
 struct KernelPlan {
   std::string name = "portable";  // the algorithm in the field's words: "winograd 4x4", "packed gemm"
   uint32_t reads_anywhere = 0;    // constant inputs whose elements may begin at any byte (bit per input)
-  uint32_t reads_strided = 0;     // inputs whose rows may lie apart (bit per input)
-  bool writes_strided = false;    // whether the rows of output 0 may lie apart
-  uint32_t reads_on_host = 0;     // inputs that it reads on the host, wherever its own memory is (bit per input)
-  bool is_recordable = false;     // what it asks of its device depends on shapes, addresses and host inputs alone
+  uint32_t packs = 0;           // constant inputs that it reads in packed form alone, once there is one (bit per input)
+  uint32_t reads_strided = 0;   // inputs whose rows may lie apart (bit per input)
+  bool writes_strided = false;  // whether the rows of output 0 may lie apart
+  uint32_t reads_on_host = 0;   // inputs that it reads on the host, wherever its own memory is (bit per input)
+  bool is_recordable = false;   // what it asks of its device depends on shapes, addresses and host inputs alone
 };
 
 // Where a value lives while a program runs.

@@ -233,9 +233,9 @@ std::vector<Value> Session::Run(std::span<const NamedValue> inputs, std::span<co
   const GivenInputs given(model, state_->options, inputs);
   std::vector<std::string> results(outputs.begin(), outputs.end());
   if (results.empty()) results = NamesOf(model.model().graph.outputs);
-  model.BeginRun(services.pool);
   std::shared_ptr<const ProgramCache::Entry> program =
       model.ProgramFor(given.ordered(), results, state_->options.open_axes, services.pool);
+  model.BeginRun(services.pool);
   last_call.Remember(model.number(), inputs, outputs, given.ordered(), program);
   std::vector<Value> values;
   for (const NamedValue* input : given.ordered()) values.push_back(input->second);

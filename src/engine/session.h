@@ -38,6 +38,9 @@ struct SessionOptions {
   // A folder for packed weights, which the next start maps instead of packing again; made if it is not there. Empty:
   // none.
   std::string cache_folder;
+  // For callers whose runs, on all sessions of a model, come one after the other: files in memory that nobody else has
+  // open (base/memory_files.h) may lose their weights to the packed ones, while one program serves all runs.
+  bool packs_in_place = false;
   bool exact = false;  // only algorithms that add up products as the operators' texts do: no Winograd
   // A file that remembers which algorithms were fastest on this processor; what is not in it is timed when a program is
   // made. "none" times without remembering; empty: no timing, a model of the costs decides.

@@ -1,9 +1,10 @@
 #include "engine/weight_cache.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <cstring>
 #include <utility>
 
+#include "base/memory_files.h"
 #include "base/version.h"
 
 namespace ferry {
@@ -69,9 +70,10 @@ std::shared_ptr<const Tensor> WeightCache::GetTensor(const Tensor& weight, const
 }
 
 WeightCache::DeferredTensor WeightCache::GetDeferred(const Tensor& weight, const std::string& form, DType dtype,
-                                                     int64_t count, Fill fill, bool at_once) {
+                                                     int64_t count, Fill fill, bool at_once, InPlace in_place) {
   std::shared_ptr<PackingJob> job = JobFor(weight, form, dtype, count, std::move(fill));
   if (std::lock_guard lock(mutex_); is_deferring_ && !at_once) {
+    job->in_place = std::move(in_place);
     deferred_.push_back(job);
     return {*this, std::move(job)};
   }
@@ -79,13 +81,18 @@ WeightCache::DeferredTensor WeightCache::GetDeferred(const Tensor& weight, const
   return {*this, std::move(job)};
 }
 
-void WeightCache::EndDeferring(ThreadPool* pool) {
+void WeightCache::EndDeferring(ThreadPool* pool, const Addresses& replaceable) {
   std::vector<std::shared_ptr<PackingJob>> jobs;
   {
     std::lock_guard lock(mutex_);
     is_deferring_ = false;
     jobs.swap(deferred_);
   }
+  for (const auto& job : jobs)
+    if (!job->replaces && replaceable.count(job->weight.raw()) && MayReplace(*job, jobs)) {
+      job->replaces = has_replaced_ = true;
+      replaced_.push_back(job);
+    }
   // Each is mapped again while it is packed, so that few are in memory twice, and the larger ones while little is
   // packed.
   for (const auto& job : jobs) DropPages(job->weight.raw(), job->weight.bytes());
@@ -119,6 +126,7 @@ void WeightCache::Pack(PackingJob& job) {
   const std::string file_key = path_.empty() ? std::string() : KeyInFile(job.weight, job.form);
   Tensor tensor = file_ ? file_->Find(file_key, job.dtype, job.count) : Tensor();
   const bool is_new = !tensor.defined();
+  if (job.replaces) return Replace(job);
   if (is_new) {
     if (!job.room) job.room = pages_->Allocate(StorageBytes(job.dtype, job.count));
     tensor = Tensor::Borrow(job.dtype, {job.count}, job.room, pages_);
@@ -130,6 +138,52 @@ void WeightCache::Pack(PackingJob& job) {
   std::lock_guard lock(mutex_);
   by_file_key_[file_key] = job.packed;
   has_unsaved_ = has_unsaved_ || is_new;
+}
+
+// The packed form's numbers are the weight's own, and no other job will look for them in their old order.
+bool WeightCache::MayReplace(const PackingJob& job, const std::vector<std::shared_ptr<PackingJob>>& others) const {
+  const Tensor& weight = job.weight;
+  const bool has_form = job.in_place.pack && path_.empty() && !job.once.done() && !job.room;
+  if (!has_form || weight.dtype() != DType::kFloat || job.count != weight.size()) return false;
+  const std::byte* place = PlaceOf(weight);
+  if (!IsInOwnMemoryFile(place, static_cast<size_t>(weight.raw() + weight.bytes() - place))) return false;
+  return std::all_of(others.begin(), others.end(),
+                     [&](const auto& other) { return other.get() == &job || other->weight.raw() != weight.raw(); });
+}
+
+void WeightCache::Replace(PackingJob& job) {
+  auto* weight = const_cast<std::byte*>(job.weight.raw());
+  auto* place = const_cast<std::byte*>(PlaceOf(job.weight));
+  const auto shift = static_cast<size_t>(weight - place), bytes = job.weight.bytes();
+  std::memcpy(job.before.data(), place, shift);
+  std::memmove(place, weight, bytes);
+  try {
+    job.in_place.pack(reinterpret_cast<float*>(place));
+  } catch (...) {
+    std::memmove(weight, place, bytes);
+    std::memcpy(place, job.before.data(), shift);
+    throw;
+  }
+  *job.packed = Tensor::Borrow(job.dtype, {job.count}, place, std::make_shared<Tensor>(job.weight));
+}
+
+void WeightCache::PutAllBack() {
+  std::lock_guard lock(mutex_);
+  for (; !replaced_.empty(); replaced_.pop_back()) {
+    PackingJob& job = *replaced_.back();
+    job.replaces = false;
+    if (!job.once.done()) continue;
+    const size_t bytes = job.weight.bytes();
+    std::byte* room = pages_->Allocate(bytes);
+    auto* weight = const_cast<std::byte*>(job.weight.raw());
+    auto* place = const_cast<std::byte*>(job.packed->raw());
+    std::memcpy(room, place, bytes);
+    *job.packed = Tensor::Borrow(job.dtype, {job.count}, room, pages_);
+    job.in_place.unpack(reinterpret_cast<float*>(place));
+    std::memmove(weight, place, bytes);
+    std::memcpy(place, job.before.data(), static_cast<size_t>(weight - place));
+  }
+  has_replaced_ = false;
 }
 
 void WeightCache::PackingBatch::Finish(ThreadPool* pool) { cache_.RunAll(std::exchange(jobs_, {}), pool); }

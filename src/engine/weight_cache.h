@@ -2,12 +2,14 @@
 // and kept in a file for the next process where the caller names a folder. No lock is held while anything is made.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/make_once.h"
@@ -60,16 +62,32 @@ class WeightCache {
     WeightCache* cache_;
     std::shared_ptr<PackingJob> job_;
   };
+  // How packed numbers get to where the weight lies, for forms that have as many of them, and back. Neither throws
+  // once it has begun to write.
+  struct InPlace {
+    std::function<void(float*)> pack, unpack;
+  };
   // The same for kernels that can do without packed weights, which take a process that runs a model once longer to
   // write than to use: after DeferPacking they are made when they are needed again. `at_once`: they are never done
   // without.
   DeferredTensor GetDeferred(const Tensor& weight, const std::string& form, DType dtype, int64_t count, Fill fill,
-                             bool at_once = false);
+                             bool at_once = false, InPlace in_place = {});
   // Before the first job, where there is no file.
   void DeferPacking() { is_deferring_ = true; }
-  // Ends that: what was done without so far is made by all threads of the pool (null: by this one).
-  void PackDeferred(ThreadPool* pool) {
-    if (is_deferring_.load(std::memory_order_relaxed)) EndDeferring(pool);
+  // Ends that: what was done without so far is made by all threads of the pool (null: by this one). `replaceable`:
+  // addresses of weights that nobody reads but in packed form, so that this may lie in their place, if they are in a
+  // file in memory that nobody else has. No run may be under way then.
+  using Addresses = std::unordered_set<const std::byte*>;
+  void PackDeferred(ThreadPool* pool, const Addresses& replaceable) {
+    if (is_deferring_.load(std::memory_order_relaxed)) EndDeferring(pool, replaceable);
+  }
+  // Where packed numbers begin that take a weight's place: weights of a file may begin at any byte, floats may not.
+  static const std::byte* PlaceOf(const Tensor& weight) {
+    return weight.raw() - reinterpret_cast<uintptr_t>(weight.raw()) % sizeof(float);
+  }
+  // To be called before anybody reads weights: gives those that were replaced back their place.
+  void PutBack() {
+    if (has_replaced_.load(std::memory_order_relaxed)) PutAllBack();
   }
 
   // Collects the jobs that the calling thread asks for, to be run by all threads of a pool together. Other threads may
@@ -111,7 +129,10 @@ class WeightCache {
     DType dtype;
     int64_t count;
     Fill fill;
-    std::byte* room = nullptr;  // for the elements; kept when a run ends while it fills it
+    InPlace in_place;
+    bool replaces = false;                        // lies where the weight lay
+    std::array<std::byte, sizeof(float)> before;  // what was in its place before the weight began
+    std::byte* room = nullptr;                    // for the elements; kept when a run ends while it fills it
     const std::shared_ptr<Tensor> packed = std::make_shared<Tensor>();
     MakeOnce once;
     std::atomic<bool> was_asked_for = false;
@@ -121,7 +142,10 @@ class WeightCache {
   std::shared_ptr<Object> ObjectFor(const Tensor& weight, const std::string& form);
   std::shared_ptr<PackingJob> JobFor(const Tensor& weight, const std::string& form, DType dtype, int64_t count,
                                      Fill fill);
-  void EndDeferring(ThreadPool* pool);
+  void EndDeferring(ThreadPool* pool, const Addresses& replaceable);
+  bool MayReplace(const PackingJob& job, const std::vector<std::shared_ptr<PackingJob>>& others) const;
+  void Replace(PackingJob& job);
+  void PutAllBack();
   void RunOrCollect(const std::shared_ptr<PackingJob>& job);
   void Run(PackingJob& job);
   void RunAll(std::vector<std::shared_ptr<PackingJob>> jobs, ThreadPool* pool);
@@ -138,6 +162,8 @@ class WeightCache {
   const std::shared_ptr<LargePages> pages_ = std::make_shared<LargePages>();
   std::atomic<bool> is_deferring_ = false;
   std::vector<std::shared_ptr<PackingJob>> deferred_;
+  std::atomic<bool> has_replaced_ = false;
+  std::vector<std::shared_ptr<PackingJob>> replaced_;
 
   std::string path_, about_;  // empty: no file; set before the first job
   std::shared_ptr<WeightFile> file_;

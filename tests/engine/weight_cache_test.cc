@@ -140,7 +140,7 @@ TEST(WeightCache, MakesLaterWhatIsNeededAgain) {
     EXPECT_EQ(calls, 2);
     EXPECT_TRUE(IsDouble(*needed_twice.Find(), c));
     EXPECT_EQ(calls, 3);
-    cache.PackDeferred(threads > 1 ? &pool : nullptr);
+    cache.PackDeferred(threads > 1 ? &pool : nullptr, {});
     EXPECT_EQ(calls, 4);
     EXPECT_TRUE(IsDouble(*needed_once.Find(), d));
     EXPECT_TRUE(IsDouble(*later(Weight(5)).Find(), Weight(5))) << "nothing is deferred any more";

@@ -4,6 +4,7 @@ import {existsSync, readFileSync, readdirSync, statSync} from 'node:fs';
 import http from 'node:http';
 import {createRequire} from 'node:module';
 import {extname, join, resolve} from 'node:path';
+import {pointwiseModel} from './large_model.mjs';
 
 const [packageFolder, cases, modules] = process.argv.slice(2), broken = join(modules, 'broken-models');
 const puppeteer = createRequire(join(resolve(modules), 'x.js'))('puppeteer-core');
@@ -16,6 +17,7 @@ function serve(isolated) {
     const [, root, ...rest] = decodeURIComponent(new URL(request.url, 'http://x').pathname).split('/');
     const folder = {package: packageFolder, cases, broken}[root], file = folder ? join(folder, ...rest) : '';
     const head = {'Content-Security-Policy': policy, ...(isolated ? {'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp', 'Cross-Origin-Resource-Policy': 'same-origin'} : {})};
+    if (root === 'pointwise.onnx') return response.writeHead(200, {...head, 'Content-Length': pointwiseModel().length}).end(pointwiseModel());
     if (root === 'page.html') return response.writeHead(200, {...head, 'Content-Type': 'text/html'}).end('<!doctype html><title>test</title>');
     if (!file || !existsSync(file) || !statSync(file).isFile()) return response.writeHead(404, head).end();
     response.writeHead(200, {...head, 'Content-Type': types[extname(file)] || 'application/octet-stream'}).end(readFileSync(file));
@@ -146,6 +148,52 @@ for (const [isolated, threads] of [[true, 2], [false, 1]]) {
   });
   const late = new Promise((done) => setTimeout(done, 60000));
   check('three sessions at a time, with requests intercepted', await Promise.race([made, late]) === 24);
+  await page.close();
+  server.close();
+}
+// Memory of a session, packed weights and all that its runs need included, in a page of its own: it does not shrink.
+for (const isolated of [false, true]) {
+  const server = await serve(isolated), page = await browser.newPage();
+  await page.goto(`http://127.0.0.1:${server.address().port}/page.html`);
+  const {used, same} = await page.evaluate(async () => {
+    const {InferenceSession, Tensor, env, memory} = await import('/package/run.mjs');
+    env.wasm.numThreads = 2;
+    const session = await InferenceSession.create('/pointwise.onnx');
+    const x = new Tensor(Float32Array.from({length: 256 * 49}, (_, i) => Math.sin(i)), [1, 256, 7, 7]);
+    const sums = [];
+    for (let i = 0; i < 4; ++i) sums.push((await session.run({x})).y.data.join());
+    return {used: (await memory()).bytes, same: sums.every((sum) => sum === sums[0])};
+  });
+  const weights = pointwiseModel().length;
+  check('a session takes at most twice its weights', used <= 2 * weights && same, `${(used / weights).toFixed(2)} ×${same ? '' : ', and its answers change'}`);
+  await page.close();
+  server.close();
+}
+// Runs shorter than a message come through shared memory: many at a time, of several sessions and shapes, each gets its own.
+{
+  const server = await serve(true), page = await browser.newPage();
+  await page.goto(`http://127.0.0.1:${server.address().port}/page.html`);
+  const wrong = await page.evaluate(async () => {
+    const {InferenceSession, Tensor} = await import('/package/run.mjs');
+    const sessions = await Promise.all([0, 1].map(() => InferenceSession.create('/cases/test_relu/model.onnx')));
+    const [{name, shape}] = sessions[0].inputMetadata, size = shape.reduce((a, b) => a * b, 1);
+    let count = 0;
+    const one = async (session, value) => {
+      const result = await session.run({[name]: new Tensor(new Float32Array(size).fill(value), shape)});
+      if (!result[session.outputNames[0]].data.every((each) => each === value)) ++count;
+    };
+    for (let i = 0; i < 3000; ++i) await one(sessions[i % 7 ? 0 : 1], i);
+    for (let i = 0; i < 300; ++i) await Promise.all([one(sessions[0], i), one(sessions[1], i + 0.5), one(sessions[0], i + 0.25)]);
+    for (let i = 0; i < 200; ++i) {
+      await one(sessions[0], i);
+      const told = await sessions[0].run({[name]: new Tensor(new Float32Array(1), [1])}).catch((error) => error.message);
+      if (!/dimension|must be/.test(told)) ++count;
+    }
+    await sessions[0].release();
+    await one(sessions[1], 5);
+    return count;
+  });
+  check('short runs one after the other and at a time', wrong === 0, `${wrong} wrong`);
   await page.close();
   server.close();
 }

@@ -55,3 +55,13 @@ export function largeModel() {
   const graph = [string(2, 'large'), ...parts, value(11, 'x', [1, 3, 224, 224]), value(12, 'y', [1, 1000, 1, 1])];
   return Buffer.concat([number(1, 8), message(8, string(1, ''), number(2, 17)), message(7, ...graph)]);
 }
+
+// Of mobilenet_v2's size and kind where it is heaviest: convolutions of single pixels and a product, 15.5 MB of weights.
+export function pointwiseModel() {
+  const parts = [], widths = [256, 1024, 1024, 1280];
+  widths.slice(1).forEach((to, i) => parts.push(weight(`w${i}`, [to, widths[i], 1, 1]), node('Conv', `conv${i}`, [i ? `v${i}` : 'x', `w${i}`], `v${i + 1}`)));
+  parts.push(node('GlobalAveragePool', 'pool', ['v3'], 'p'), node('Flatten', 'flat', ['p'], 'f'), weight('fc', [1000, 1280]),
+    node('Gemm', 'fc', ['f', 'fc'], 'y', message(5, string(1, 'transB'), number(3, 1), number(20, 2))));
+  const graph = [string(2, 'pointwise'), ...parts, value(11, 'x', [1, 256, 7, 7]), value(12, 'y', [1, 1000])];
+  return Buffer.concat([number(1, 8), message(8, string(1, ''), number(2, 17)), message(7, ...graph)]);
+}

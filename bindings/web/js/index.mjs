@@ -1,3 +1,3 @@
 // ferry-web: the runtime and the tools.
 export * from './run.mjs';
-export {check, command, compare, convert, doctor, exportModel, exportModel as export, graph, info, memory, optimize, weight} from './tools.mjs';
+export {check, command, compare, convert, doctor, exportModel, exportModel as export, graph, info, optimize, weight} from './tools.mjs';

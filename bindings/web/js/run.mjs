@@ -1,6 +1,6 @@
 // ferry-web/run: the runtime alone, with the names of onnxruntime-web.
 export {env} from './env.mjs';
-export {FerryError} from './host.mjs';
+export {FerryError, memory} from './host.mjs';
 export {ModelFile} from './model_file.mjs';
 export {InferenceSession} from './session.mjs';
 export {Tensor} from './tensor.mjs';

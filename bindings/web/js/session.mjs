@@ -52,6 +52,7 @@ function toTensor(made) {
 export class InferenceSession {
   #host;
   #id;
+  #form;
   #profiling = false;
   #profile = '';
   constructor(host, opened) {
@@ -102,8 +103,8 @@ export class InferenceSession {
       if (options.enableProfiling) session.startProfiling();
       return session;
     } finally {
-      // The session maps what it needs: the names may go.
-      if (!host.dead) await host.call('remove', {paths});
+      // The session maps what it needs: the names may go, before whatever is called next.
+      if (!host.dead) host.call('remove', {paths}).catch(() => {});
     }
   }
 
@@ -123,11 +124,24 @@ export class InferenceSession {
       given.push([name, sent]);
     }
     if (this.#id === undefined) throw new FerryError('the session was released', 'invalid_argument');
-    const {made, profile} = await this.#host.call('run', {id: this.#id, feeds: given, outputs: names, profile: this.#profiling});
+    const {made, profile} = await this.#call(given, names);
     if (profile) this.#profile = profile;
     const results = {};
     for (const [name, value] of made) results[name] = fill(prepared && prepared[name], toTensor(value), name);
     return results;
+  }
+
+  // Runs like the one before may have a shorter way to the worker.
+  #call(feeds, outputs) {
+    const host = this.#host, profile = this.#profiling;
+    if (!host.newForm || profile) return host.call('run', {id: this.#id, feeds, outputs, profile});
+    if (this.#form && isLike(this.#form, feeds, outputs)) {
+      const made = host.runAtOnce(this.#form.number, feeds, outputs);
+      return made || host.call('run', {id: this.#id, feeds, outputs, form: this.#form.number});
+    }
+    const number = host.newForm(feeds);
+    this.#form = number ? {number, outputs, feeds: feeds.map(([name, {type, dims, data}]) => [name, {type, dims, size: data.byteLength}])} : undefined;
+    return host.call('run', {id: this.#id, feeds, outputs, form: number});
   }
 
   #fetches(second) {
@@ -163,6 +177,13 @@ export class InferenceSession {
   }
   async [Symbol.asyncDispose ?? Symbol.for('asyncDispose')]() { await this.release(); }
 }
+
+const areEqual = (a, b) => a === b || (a.length === b.length && a.every((value, i) => value === b[i]));
+const isLike = (form, feeds, outputs) => areEqual(form.outputs, outputs) && form.feeds.length === feeds.length &&
+  feeds.every(([name, {type, dims, data}], i) => {
+    const [was, before] = form.feeds[i];
+    return was === name && before.type === type && before.size === data.byteLength && areEqual(before.dims, dims);
+  });
 
 // A tensor that the caller has made ready for a result.
 function fill(prepared, made, name) {

@@ -128,4 +128,3 @@ export async function command(words, {files = {}, results = []} = {}) {
   return answer;
 }
 
-export async function memory() { return (await theHost()).call('memory', {}); }

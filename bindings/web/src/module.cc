@@ -1,6 +1,7 @@
 // What JavaScript calls beside ferry.h: files that lie in the module's memory.
 #include <emscripten.h>
 
+#include "api/handles.h"
 #include "base/memory_files.h"
 
 extern "C" {
@@ -11,5 +12,9 @@ EMSCRIPTEN_KEEPALIVE void ferry_web_put(const char* path, std::byte* data, size_
 }
 
 EMSCRIPTEN_KEEPALIVE void ferry_web_remove(const char* path) { ferry::RemoveMemoryFile(path); }
+
+// Sessions that may overwrite their files: the worker runs one thing at a time, and a file whose path is removed is the
+// session's alone.
+EMSCRIPTEN_KEEPALIVE void ferry_web_pack_in_place(ferry_options* options) { options->options.packs_in_place = true; }
 
 }  // extern "C"

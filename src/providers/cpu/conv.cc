@@ -127,6 +127,7 @@ class NhwcConv final : public CpuKernel {
 
   bool ReadsStrided(size_t input) const override { return input == 0 && algorithm() && algorithm()->ReadsStrided(); }
   bool WritesStrided() const override { return algorithm() && algorithm()->WritesStrided(); }
+  bool Packs(size_t input) const override { return input == 1 && algorithm() && algorithm()->Packs(); }
 
  private:
   const ConvAlgorithm* algorithm() const { return expected_ ? expected_->algorithm.get() : nullptr; }
@@ -134,8 +135,10 @@ class NhwcConv final : public CpuKernel {
   // Shapes that are known only while running; the last one is remembered.
   std::shared_ptr<const PreparedConv> Unexpected(const Node& node, const Shape& shape) const {
     std::lock_guard lock(mutex_);
-    if (!latest_ || !(latest_->shape == shape))
+    if (!latest_ || !(latest_->shape == shape)) {
+      cache_.PutBack();
       latest_ = std::make_shared<const PreparedConv>(node, shape, weight_, cache_, policy_);
+    }
     return latest_;
   }
 

@@ -29,6 +29,8 @@ class ConvAlgorithm {
   // Whether pixels may lie further apart than they have channels.
   virtual bool ReadsStrided() const { return false; }
   virtual bool WritesStrided() const { return false; }
+  // See CpuKernel::Packs; of its weights.
+  virtual bool Packs() const { return false; }
   // Whether it scales its input itself.
   virtual bool Scales() const { return false; }
 };

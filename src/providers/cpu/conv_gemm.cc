@@ -5,6 +5,7 @@
 #include "kernels/bf16_gemm.h"
 #include "kernels/nhwc.h"
 #include "kernels/packed_gemm.h"
+#include "kernels/panels_in_place.h"
 #include "providers/cpu/conv.h"
 #include "providers/cpu/conv_filters.h"
 #include "providers/cpu/cuts.h"
@@ -132,6 +133,7 @@ class GemmConv final : public ConvAlgorithm {
   bool ReadsStrided() const override { return !MergesTaps(plan_); }
   bool WritesStrided() const override { return true; }
   bool Scales() const override { return true; }
+  bool Packs() const override { return true; }
 
  private:
   struct Block {
@@ -436,6 +438,16 @@ class GemmConv final : public ConvAlgorithm {
   const Bf16Kernels* bf16_kernels_;  // null: panels are float
 };
 
+// Where all taps are packed at once, a panel's weights lie where those of its features lay.
+WeightCache::InPlace InPlace(const Filters& filters, const ConvPlan& conv) {
+  const int64_t taps = filters.weight.shape().CountBetween(2, filters.weight.rank()), features = conv.features;
+  if (conv.groups > 1 || features % kPanelWidth != 0 || filters.chunks.size() > 1 || conv.counts.taps != taps)
+    return {};
+  const int64_t channels = conv.group_channels;
+  return {[=](float* weights) { LinesIntoPanels(weights, features, channels, taps); },
+          [=](float* weights) { PanelsIntoLines(weights, features, channels, taps); }};
+}
+
 std::unique_ptr<ConvAlgorithm> MakeProduct(const Tensor& weight, const NhwcConvPlan& plan, WeightCache& cache,
                                            bool bf16) {
   Require(!plan.channels_first || MergesTaps(plan), "an image with its channels first needs few of them");
@@ -466,7 +478,8 @@ std::unique_ptr<ConvAlgorithm> MakeProduct(const Tensor& weight, const NhwcConvP
   form += Cat(" in ", filters.chunks.size(), " chunks");
   int64_t size = conv.groups * PackedSize(conv.depth(), conv.group_features);
   auto fill = [filters, conv](Tensor& made) { filters.PackGroups(conv, made.MutableData<float>()); };
-  auto panels = cache.GetDeferred(weight, form, DType::kFloat, size, fill, !PacksOnTheWay(trimmed));
+  auto panels =
+      cache.GetDeferred(weight, form, DType::kFloat, size, fill, !PacksOnTheWay(trimmed), InPlace(filters, conv));
   return std::make_unique<GemmConv>(std::move(panels), std::move(filters), std::move(trimmed), nullptr);
 }
 

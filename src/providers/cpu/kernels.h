@@ -28,6 +28,8 @@ class CpuKernel : public Kernel {
   // Whether the rows of an input, or of output 0, may lie apart. Those of a kernel that knows of none never do.
   virtual bool ReadsStrided(size_t /*input*/) const { return false; }
   virtual bool WritesStrided() const { return false; }
+  // Whether it reads a constant input as WeightCache::DeferredTensor alone, once that is packed.
+  virtual bool Packs(size_t /*input*/) const { return false; }
 };
 
 // Null when the input is computed, or omitted.

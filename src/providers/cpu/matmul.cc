@@ -1,13 +1,16 @@
 // Products with a constant matrix: packed once, shared by all shapes, rows cut among threads. The first of them packs
 // what it needs on the way and forgets it.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/check_run.h"
 #include "base/mapped_file.h"
+#include "base/memory_files.h"
 #include "engine/weight_cache.h"
 #include "kernels/bf16_gemm.h"
 #include "kernels/packed_gemm.h"
+#include "kernels/panels_in_place.h"
 #include "ops/support/fused.h"
 #include "ops/support/scale_rows.h"
 #include "providers/cpu/cuts.h"
@@ -53,6 +56,16 @@ struct Matrix {
     }
   }
 
+  WeightCache::InPlace InPlace() const {
+    const int64_t deep = depth, wide = columns;
+    if (wide % kPanelWidth != 0) return {};
+    if (row_stride == 1)
+      return {[=](float* weights) { LinesIntoPanels(weights, wide, deep, 1); },
+              [=](float* weights) { PanelsIntoLines(weights, wide, deep, 1); }};
+    return {[=](float* weights) { RowsIntoPanels(weights, deep, wide); },
+            [=](float* weights) { PanelsIntoRows(weights, deep, wide); }};
+  }
+
   Tensor weight;
   int64_t depth, columns, row_stride, column_stride;
   std::string form;
@@ -60,8 +73,11 @@ struct Matrix {
 
 class PackedMatMul final : public CpuKernel {
  public:
-  PackedMatMul(WeightCache::DeferredTensor packed, Matrix matrix, Activation activation, bool bf16)
+  using Packed = WeightCache::DeferredTensor;
+  // `rest`: the columns behind the last whole panel, where those lie by themselves.
+  PackedMatMul(Packed packed, std::optional<Packed> rest, Matrix matrix, Activation activation, bool bf16)
       : packed_(std::move(packed)),
+        rest_(std::move(rest)),
         matrix_(std::move(matrix)),
         depth_(matrix_.depth),
         columns_(matrix_.columns),
@@ -69,6 +85,8 @@ class PackedMatMul final : public CpuKernel {
         bf16_(bf16) {}
 
   std::string name() const override { return bf16_ ? "packed gemm bf16" : "packed gemm"; }
+
+  bool Packs(size_t input) const override { return input == 1; }
 
   void Run(OpContext& context) const override {
     const Tensor& a = context.Input(0);
@@ -152,12 +170,22 @@ class PackedMatMul final : public CpuKernel {
   void MultiplyRows(const Tensor* packed, const float* a, int64_t rows, int64_t first, int64_t count, float* c,
                     const GemmEpilogue& epilogue) const {
     if (!packed) return MultiplyOnTheWay(a, rows, first, count, c, epilogue);
-    if (!bf16_)
-      return BestGemmKernels().plain(a, depth_, rows, depth_, packed->Data<float>() + depth_ * first, count, c,
-                                     columns_, epilogue);
+    if (!bf16_) return MultiplyPanels(*packed, a, rows, first, count, c, epilogue);
     const uint16_t* panels = &packed->Data<BFloat16>()->bits + PackedBf16Size(depth_, first);
     BestBf16Kernels().plain(a, depth_, rows, depth_, panels, count, c, columns_, epilogue,
                             ThreadScratch<std::byte>(ScratchUse::kBf16Rows, kBf16Scratch));
+  }
+
+  void MultiplyPanels(const Tensor& packed, const float* a, int64_t rows, int64_t first, int64_t count, float* c,
+                      const GemmEpilogue& epilogue) const {
+    const int64_t whole = rest_ ? columns_ / kPanelWidth * kPanelWidth : columns_;
+    const int64_t in_whole = std::clamp<int64_t>(whole - first, 0, count);
+    if (in_whole > 0)
+      BestGemmKernels().plain(a, depth_, rows, depth_, packed.Data<float>() + depth_ * first, in_whole, c, columns_,
+                              epilogue);
+    if (in_whole == count) return;
+    BestGemmKernels().plain(a, depth_, rows, depth_, rest_->Get().Data<float>(), count - in_whole, c + in_whole,
+                            columns_, Finish{epilogue, nullptr}.At(0, in_whole, columns_).epilogue);
   }
 
   void MultiplyOnTheWay(const float* a, int64_t rows, int64_t first, int64_t count, float* c,
@@ -183,7 +211,8 @@ class PackedMatMul final : public CpuKernel {
     }
   }
 
-  WeightCache::DeferredTensor packed_;
+  Packed packed_;
+  std::optional<Packed> rest_;
   Matrix matrix_;
   int64_t depth_, columns_;
   Activation activation_;
@@ -199,9 +228,23 @@ WeightCache::DeferredTensor PackedWeight(const CpuKernelRequest& request, const 
                          matrix.column_stride, &made.MutableData<BFloat16>()->bits);
         },
         true);
-  return request.weights.GetDeferred(matrix.weight, matrix.form, DType::kFloat,
-                                     PackedSize(matrix.depth, matrix.columns),
-                                     [=](Tensor& made) { matrix.PackAll(made.MutableData<float>()); });
+  return request.weights.GetDeferred(
+      matrix.weight, matrix.form, DType::kFloat, PackedSize(matrix.depth, matrix.columns),
+      [=](Tensor& made) { matrix.PackAll(made.MutableData<float>()); }, false, matrix.InPlace());
+}
+
+// Columns of a matrix whose columns lie one after the other.
+Matrix ColumnsOf(const Matrix& matrix, int64_t first, int64_t count) {
+  const float* begin = matrix.weight.Data<float>() + first * matrix.depth;
+  auto keep = std::make_shared<Tensor>(matrix.weight);
+  return {Tensor::Borrow(DType::kFloat, {count, matrix.depth}, begin, std::move(keep)), true};
+}
+
+// Whether packed columns may take the place of these, so that those of the last panel are to be packed by themselves:
+// that one takes more room than they have.
+bool SplitsLastPanel(const Matrix& matrix) {
+  return matrix.row_stride == 1 && matrix.columns > kPanelWidth && matrix.columns % kPanelWidth != 0 &&
+         IsInOwnMemoryFile(matrix.weight.raw(), matrix.weight.bytes());
 }
 
 }  // namespace
@@ -217,10 +260,14 @@ std::unique_ptr<CpuKernel> MakeMatMulKernel(const CpuKernelRequest& request) {
     return nullptr;
   bool transposed = fused && request.node.Int("transB", 0) != 0;
   Matrix matrix(*weight, transposed);
-  WeightCache::DeferredTensor packed = PackedWeight(request, matrix);
-  return std::make_unique<PackedMatMul>(std::move(packed), std::move(matrix),
-                                        fused ? ActivationOf(request.node) : Activation{},
-                                        request.policy.precision == Precision::kBf16);
+  const Activation activation = fused ? ActivationOf(request.node) : Activation{};
+  const bool bf16 = request.policy.precision == Precision::kBf16;
+  const bool splits = !bf16 && SplitsLastPanel(matrix);
+  const int64_t whole = splits ? matrix.columns / kPanelWidth * kPanelWidth : matrix.columns;
+  WeightCache::DeferredTensor packed = PackedWeight(request, splits ? ColumnsOf(matrix, 0, whole) : matrix);
+  std::optional<WeightCache::DeferredTensor> rest;
+  if (splits) rest = PackedWeight(request, ColumnsOf(matrix, whole, matrix.columns - whole));
+  return std::make_unique<PackedMatMul>(std::move(packed), std::move(rest), std::move(matrix), activation, bf16);
 }
 
 }  // namespace ferry

@@ -58,8 +58,10 @@ class CpuCompiler final : public Compiler {
     KernelPlan plan{.name = kernel->name(), .writes_strided = kernel->WritesStrided()};
     // What only moves elements copies bytes.
     if (request.op.moves_elements || !kernel->IsPortable()) plan.reads_anywhere = request.op.reads_anywhere;
-    for (size_t i = 0; i < request.inputs.size() && i < 32; ++i)
+    for (size_t i = 0; i < request.inputs.size() && i < 32; ++i) {
       plan.reads_strided |= uint32_t{kernel->ReadsStrided(i)} << i;
+      plan.packs |= uint32_t{kernel->Packs(i)} << i;
+    }
     return ChosenKernel{std::move(plan), std::move(kernel)};
   }
 

@@ -83,7 +83,8 @@ INSTANTIATE_TEST_SUITE_P(
                       "test_qlinearconv", "test_if", "test_scan9_sum", "test_cast_FLOAT_to_FLOAT16",
                       "test_einsum_batch_matmul", "test_layer_normalization_2d_axis1", "test_slice_neg_steps",
                       "test_flexattention_score_mod", "test_roialign_mode_max",
-                      "test_ai_onnx_ml_tree_ensemble_set_membership", "test_tfidfvectorizer_tf_uniandbigrams_skip5"));
+                      "test_ai_onnx_ml_tree_ensemble_set_membership", "test_tfidfvectorizer_tf_uniandbigrams_skip5",
+                      "test_bernoulli_seed", "test_training_dropout_mask"));
 
 TEST(Build, NetworksAnswerAsTheEngineDoes) {
   for (const char* name : {"simple_net", "conv_bn_dropout", "tv_mobilenet_v3"}) {
@@ -140,6 +141,57 @@ TEST(Build, RefusesWhatCDoesNotHave) {
   const Said said = Ferry({"build", Case("test_string_concat"), "-o", ScratchFolder(), "--verify"});
   EXPECT_EQ(said.status, 3);
   EXPECT_NE(said.err.find("C has only arrays of numbers"), std::string::npos) << said.err;
+}
+
+TEST(Build, NumbersWithoutASeedAreRefused) {
+  const Said said = Ferry({"build", Case("test_bernoulli"), "-o", ScratchFolder(), "--verify"});
+  EXPECT_EQ(said.status, 3);
+  EXPECT_NE(said.err.find("give it a seed"), std::string::npos) << said.err;
+}
+
+TEST(Build, DrawnNumbersAreConstants) {
+  const std::string folder = ScratchFolder(), model = JoinPath(folder, "drawn.onnx");
+  WriteModel(
+      MakeModel({MakeInfo("x", DType::kFloat, {3, 5})},
+                {MakeNode("RandomNormalLike", {"x"}, {"r"}, {{"seed", 7.0f}}), MakeNode("Add", {"x", "r"}, {"y"}),
+                 MakeNode("Multinomial", {"y"}, {"k"}, {{"seed", 3.0f}, {"sample_size", int64_t{20}}})},
+                {MakeInfo("y", DType::kFloat, {3, 5}), MakeInfo("k", DType::kInt32, {3, 20})}, {}, 15),
+      model);
+  const Said said = Ferry({"build", model, "-o", folder, "--verify"});
+  EXPECT_EQ(said.status, 0) << said.out << said.err;
+}
+
+TEST(Build, ScansGoAlongAnyAxis) {
+  auto body = std::make_shared<Graph>();
+  body->inputs = {MakeInfo("s", DType::kFloat, {2, 4}), MakeInfo("part", DType::kFloat, {2, 4})};
+  body->nodes = {MakeNode("Add", {"s", "part"}, {"sum"}), MakeNode("Neg", {"sum"}, {"out"})};
+  body->outputs = {MakeInfo("sum", DType::kFloat, {2, 4}), MakeInfo("out", DType::kFloat, {2, 4})};
+  const std::string folder = ScratchFolder(), model = JoinPath(folder, "scan.onnx");
+  WriteModel(MakeModel({MakeInfo("start", DType::kFloat, {2, 4}), MakeInfo("x", DType::kFloat, {2, 3, 4})},
+                       {MakeNode("Scan", {"start", "x"}, {"last", "y"},
+                                 {{"body", body},
+                                  {"num_scan_inputs", int64_t{1}},
+                                  {"scan_input_axes", std::vector<int64_t>{1}},
+                                  {"scan_output_axes", std::vector<int64_t>{-1}},
+                                  {"scan_input_directions", std::vector<int64_t>{1}}})},
+                       {MakeInfo("last", DType::kFloat, {2, 4}), MakeInfo("y", DType::kFloat, {2, 4, 3})}, {}, 17),
+             model);
+  const Said said = Ferry({"build", model, "-o", folder, "--verify"});
+  EXPECT_EQ(said.status, 0) << said.out << said.err;
+}
+
+TEST(Build, ScalesAreRoundedAsAsked) {
+  const std::string folder = ScratchFolder(), model = JoinPath(folder, "scales.onnx");
+  for (const char* mode : {"up", "down", "nearest"})
+    for (const int64_t saturate : {0, 1}) {
+      WriteModel(MakeModel({MakeInfo("x", DType::kFloat, {7, 9})},
+                           {MakeNode("Cast", {"x"}, {"y"},
+                                     {{"to", int64_t{24}}, {"round_mode", std::string(mode)}, {"saturate", saturate}})},
+                           {MakeInfo("y", DType::kFloat8E8M0, {7, 9})}, {}, 25),
+                 model);
+      const Said said = Ferry({"build", model, "-o", folder, "--verify"});
+      EXPECT_EQ(said.status, 0) << mode << " " << saturate << ": " << said.out << said.err;
+    }
 }
 
 TEST(Build, FitDoesStepsByStripes) {

@@ -62,5 +62,35 @@ TEST(FuseShuffle, LeavesWhatOthersReadToo) {
   EXPECT_EQ(Count(mixed, "Split"), 1);
 }
 
+// Whole numbers from -4 to 4.
+template <class T>
+Tensor SmallNumbers(Shape shape) {
+  Tensor tensor(kDTypeOf<T>, shape);
+  for (int64_t i = 0; i < tensor.size(); ++i) tensor.MutableData<T>()[i] = static_cast<T>((i * 7 + 3) % 9 - 4);
+  return tensor;
+}
+
+TEST(FuseShuffle, LevelsOfEightBitsAreShuffled) {
+  for (const int64_t groups : {2, 3}) {
+    auto dequantize = [](const char* from, const char* zero, const char* to) {
+      return MakeNode("DequantizeLinear", {from, "one", zero}, {to});
+    };
+    const Model model = MakeModel(
+        {MakeInfo("x", DType::kFloat, {Dim(2), Dim(3), Dim(5), Dim(4)})},
+        {MakeNode("QuantizeLinear", {"x", "one", "middle"}, {"xq"}), dequantize("xq", "middle", "xd"),
+         dequantize("w", "", "wd"), MakeNode("Conv", {"xd", "wd"}, {"a"}),
+         MakeNode("QuantizeLinear", {"a", "one", "middle"}, {"aq"}), MakeNode("Reshape", {"aq", "groups"}, {"split"}),
+         MakeNode("Transpose", {"split"}, {"turned"}, {Perm({0, 2, 1, 3, 4})}),
+         MakeNode("Reshape", {"turned", "whole"}, {"mixed"}), dequantize("mixed", "middle", "d"),
+         dequantize("v", "", "vd"), MakeNode("Conv", {"d", "vd"}, {"y"})},
+        {MakeInfo("y")},
+        {MakeStored("w", SmallNumbers<int8_t>({6, 3, 1, 1})), MakeStored("v", SmallNumbers<int8_t>({4, 6, 1, 1})),
+         Scalar("one", 1), MakeStored("middle", Tensor::Scalar(uint8_t{128})),
+         Ints("groups", {2, groups, 6 / groups, 5, 4}), Ints("whole", {2, 6, 5, 4})});
+    const Graph graph = HoldAgainstOptimized(model, {SmallNumbers<float>({2, 3, 5, 4})});
+    EXPECT_EQ(Count(graph, "NhwcShuffle"), 1) << groups;
+  }
+}
+
 }  // namespace
 }  // namespace ferry

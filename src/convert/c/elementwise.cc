@@ -222,9 +222,18 @@ void WriteCast(StepWriter& w) {
   const bool saturate = w.node.Int("saturate", 1) != 0;
   const DType from = w.in[0].type, to = w.out[0].type;
   if (IsComplex(from) || IsComplex(to) || from == DType::kString) w.Refuse("not between these types");
-  if (to == DType::kFloat8E8M0 && w.node.String("round_mode", "up") != "up")
-    w.Refuse("round_mode other than up is not written as C");
   EachElement(w, {0}, [&](const std::vector<std::string>& p) { return Converted(w, p[0], from, to, saturate); });
+  if (const std::string mode = w.node.String("round_mode", "up");
+      to == DType::kFloat8E8M0 && (mode != "up" || !saturate)) {
+    w.Use("e8m0_round");
+    const std::string call = Cat("e8m0_round(",
+                                 mode == "down"      ? 1
+                                 : mode == "nearest" ? 2
+                                                     : 0,
+                                 ", ", saturate ? 1 : 0, ", ");
+    for (size_t at = w.text.find("e8m0_put("); at != std::string::npos; at = w.text.find("e8m0_put("))
+      w.text.replace(at, 9, call);
+  }
   if (!saturate)
     for (const char* name : {"e4m3_put", "e4m3z_put", "e5m2_put", "e5m2z_put"})
       for (size_t at = w.text.find(name); at != std::string::npos; at = w.text.find(name)) {

@@ -8,10 +8,11 @@ KernelWriter FindKernel(const Node& node) {
   static const std::unordered_map<std::string_view, KernelWriter> by_name = [] {
     std::unordered_map<std::string_view, KernelWriter> all;
     for (const std::vector<KernelEntry>* family :
-         {&ElementwiseKernels(), &ReductionKernels(), &ProductKernels(), &ConvolutionKernels(), &PoolKernels(),
-          &MovementKernels(), &QuantizedKernels(), &NormalizationKernels(), &IndexingKernels(), &AttentionKernels(),
-          &LossKernels(), &QuantizeKernels(), &NhwcKernels(), &RecurrentKernels(), &SignalKernels(),
-          &LinearAttentionKernels(), &SamplingKernels(), &ClassicKernels(), &BlockedKernels()})
+         {&ElementwiseKernels(), &ReductionKernels(), &ProductKernels(),   &ConvolutionKernels(),
+          &PoolKernels(),        &MovementKernels(),  &QuantizedKernels(), &NormalizationKernels(),
+          &IndexingKernels(),    &AttentionKernels(), &LossKernels(),      &QuantizeKernels(),
+          &NhwcKernels(),        &RecurrentKernels(), &SignalKernels(),    &LinearAttentionKernels(),
+          &SamplingKernels(),    &ClassicKernels(),   &BlockedKernels(),   &RandomKernels()})
       for (const KernelEntry& entry : *family) all.emplace(entry.name, entry.write);
     return all;
   }();

@@ -106,17 +106,24 @@ static uint8_t small_put(float v, int mantissa, int bias, float largest, unsigne
        "static uint8_t e5m2z_raw(float v) {\n  return small_put(v, 2, 16, 57344.0f, 0x80u, 0x80u, 0x80u);\n}\n",
        {"small_put"}},
       {"e8m0_get", "static float e8m0_get(uint8_t v) {\n  return v == 255 ? NAN : ldexpf(1.0f, (int)v - 127);\n}\n"},
-      {"e8m0_put", R"(static uint8_t e8m0_put(float v) {
-  int e;
-  float f;
-  if (v != v) return 255;
-  f = frexpf(fabsf(v), &e);
-  if (f > 0.5f) e += 1;
-  if (isinf(v) || e > 128) e = 128;
-  if (e < -126 || f == 0.0f) e = -126;
-  return (uint8_t)(e + 126);
+      {"e8m0_round", R"(/* mode: 0 up, 1 down, 2 nearest */
+static uint8_t e8m0_round(int mode, int saturate, float v) {
+  uint32_t bits, exponent, rest;
+  int up = 0;
+  memcpy(&bits, &v, 4);
+  bits &= 0x7fffffffu;
+  if (bits > 0x7f800000u) return 255;
+  if (bits == 0x7f800000u) return saturate ? 254 : 255;
+  if (bits < 0x400000u) return saturate ? 0 : 255;
+  exponent = bits >> 23;
+  rest = bits & 0x7fffffu;
+  if (mode == 0) up = exponent == 0 ? rest > 0x400000u : rest != 0;
+  if (mode == 2) up = exponent == 0 ? rest > 0x600000u : rest > 0x400000u || (rest == 0x400000u && (exponent & 1u) != 0);
+  exponent += (uint32_t)up;
+  return (uint8_t)(exponent > 254 ? (saturate ? 254 : 255) : exponent);
 }
 )"},
+      {"e8m0_put", "static uint8_t e8m0_put(float v) {\n  return e8m0_round(0, 1, v);\n}\n", {"e8m0_round"}},
       {"uint4_get",
        "static uint8_t uint4_get(const uint8_t *p, int i) {\n  return (uint8_t)((p[i / 2] >> (4 * (i % 2))) & "
        "15);\n}\n"},

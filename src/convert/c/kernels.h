@@ -30,6 +30,7 @@ const std::vector<KernelEntry>& AttentionKernels();
 const std::vector<KernelEntry>& SignalKernels();
 const std::vector<KernelEntry>& NhwcKernels();
 const std::vector<KernelEntry>& LossKernels();
+const std::vector<KernelEntry>& RandomKernels();
 const std::vector<KernelEntry>& LinearAttentionKernels();
 const std::vector<KernelEntry>& SamplingKernels();
 const std::vector<KernelEntry>& ClassicKernels();

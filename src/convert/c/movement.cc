@@ -176,8 +176,6 @@ void WriteConcat(StepWriter& w) {
   }
 }
 
-void WriteConstant(StepWriter& w) { w.Refuse("its value is not known beforehand"); }
-
 void WriteTrilu(StepWriter& w) {
   const Operand& y = w.out[0];
   const int64_t rows = y.shape[y.shape.rank() - 2], columns = y.shape.back();
@@ -201,14 +199,6 @@ void WriteEyeLike(StepWriter& w) {
   w.Close(2);
 }
 
-void WriteDropout(StepWriter& w) {
-  if (w.Has(2) && (!w.in[2].constant || *reinterpret_cast<const uint8_t*>(w.in[2].constant->raw())))
-    w.Refuse("a dropout that draws numbers is not written as C");
-  if (w.Wants(0))
-    w.Line("memcpy(", w.out[0].c, ", ", w.in[0].c, ", ", StorageBytes(w.out[0].type, w.out[0].size()), ");");
-  if (w.Wants(1)) w.Line("memset(", w.out[1].c, ", 1, ", w.out[1].size(), ");");
-}
-
 }  // namespace
 
 const std::vector<KernelEntry>& MovementKernels() {
@@ -229,8 +219,6 @@ const std::vector<KernelEntry>& MovementKernels() {
       {"Concat", WriteConcat},
       {"Trilu", WriteTrilu},
       {"EyeLike", WriteEyeLike},
-      {"Dropout", WriteDropout},
-      {"RandomUniformLike", WriteConstant},
   };
   return kernels;
 }

@@ -20,11 +20,11 @@ constexpr std::string_view kX86 = R"(#if defined(__GNUC__) && defined(__AVX2__)
 #endif
 #if defined(PANELS_AVX2)
 /* sums of eight columns as levels */
-static __m256i eight_levels(__m256i sum, const float *factor, int low, int high, int zero) {
+static __attribute__((unused)) __m256i eight_levels(__m256i sum, const float *factor, int low, int high, int zero) {
   const __m256i v = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_loadu_ps(factor)));
   return _mm256_min_epi32(_mm256_max_epi32(_mm256_add_epi32(v, _mm256_set1_epi32(zero)), _mm256_set1_epi32(low)), _mm256_set1_epi32(high));
 }
-static void store_levels(__m256i a, __m256i b, int count, uint8_t *y) {
+static __attribute__((unused)) void store_levels(__m256i a, __m256i b, int count, uint8_t *y) {
   const __m256i bytes = _mm256_set1_epi32(255);
   const __m256i shorts = _mm256_permute4x64_epi64(_mm256_packus_epi32(_mm256_and_si256(a, bytes), _mm256_and_si256(b, bytes)), 0xd8);
   const __m128i all = _mm_packus_epi16(_mm256_castsi256_si128(shorts), _mm256_extracti128_si256(shorts, 1));
@@ -47,11 +47,11 @@ constexpr std::string_view kArm64 = R"(#if defined(__aarch64__) && defined(__ARM
                                     R"(#define PANELS_NEON 1
 #endif
 #if defined(PANELS_NEON)
-static int32x4_t four_levels(int32x4_t sum, const float *factor, int low, int high, int zero) {
+static __attribute__((unused)) int32x4_t four_levels(int32x4_t sum, const float *factor, int low, int high, int zero) {
   const int32x4_t v = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(sum), vld1q_f32(factor)));
   return vminq_s32(vmaxq_s32(vaddq_s32(v, vdupq_n_s32(zero)), vdupq_n_s32(low)), vdupq_n_s32(high));
 }
-static void store_levels(int32x4_t a, int32x4_t b, int count, uint8_t *y) {
+static __attribute__((unused)) void store_levels(int32x4_t a, int32x4_t b, int count, uint8_t *y) {
   const uint8x8_t all = vmovn_u16(vreinterpretq_u16_s16(vcombine_s16(vmovn_s32(a), vmovn_s32(b))));
   if (count >= 8) {
     vst1_u8(y, all);
@@ -61,7 +61,7 @@ static void store_levels(int32x4_t a, int32x4_t b, int count, uint8_t *y) {
     for (int i = 0; i < count; i++) y[i] = part[i];
   }
 }
-static int32x4_t add_products(int32x4_t sum, int8x16_t x, int8x16_t w) {
+static __attribute__((unused)) int32x4_t add_products(int32x4_t sum, int8x16_t x, int8x16_t w) {
 #if defined(__ARM_FEATURE_DOTPROD)
   return vdotq_s32(sum, w, x);
 #else

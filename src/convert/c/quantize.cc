@@ -99,9 +99,10 @@ void WriteQLinearMatMul(StepWriter& w) {
   const Operand &a = w.in[0], &b = w.in[3], &y = w.out[0];
   const int64_t m = a.shape.rank() > 1 ? a.shape[a.shape.rank() - 2] : 1, k = a.shape.back(),
                 n = b.shape.rank() > 1 ? b.shape.back() : 1;
-  if (a.shape.rank() < 2 || b.shape.rank() < 2) w.Refuse("vectors are not written as C");
-  const Shape a_stack(a.shape.dims().first(a.shape.rank() - 2)), b_stack(b.shape.dims().first(b.shape.rank() - 2)),
-      stack = BroadcastShapes(a_stack, b_stack);
+  auto stack_of = [](const Shape& shape) {
+    return shape.rank() < 2 ? Shape() : Shape(shape.dims().first(shape.rank() - 2));
+  };
+  const Shape a_stack = stack_of(a.shape), b_stack = stack_of(b.shape), stack = BroadcastShapes(a_stack, b_stack);
   Nest nest{stack.ToVector(), {BroadcastStrides(a_stack, stack), BroadcastStrides(b_stack, stack), stack.Strides()}};
   nest.Collapse();
   int opened = 0;

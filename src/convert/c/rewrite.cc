@@ -1,5 +1,6 @@
 #include "convert/c/rewrite.h"
 
+#include "convert/c/scan_axes.h"
 #include "convert/c/unroll.h"
 #include "engine/prepare.h"
 #include "graph/scopes.h"
@@ -49,7 +50,8 @@ RewrittenGraph RewriteForC(const Model& model, const FactsByName& inputs) {
   do {
     made.facts = InferGraph(graph, inputs, TolerantInference(kLarge));
     FoldKnown(graph, made.facts);
-  } while (InlineBranches(graph, made.facts) || UnrollLoops(graph, made.facts));
+  } while (InlineBranches(graph, made.facts) || UnrollLoops(graph, made.facts) ||
+           ScanAlongFirstAxes(graph, made.facts));
   ShareConstants(graph);
   RemoveNoOps(graph, made.facts);
   Fuse(graph, made.facts);

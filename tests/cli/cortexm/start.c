@@ -1,4 +1,4 @@
-/* Start of a program on qemu's mps2-an386 board (Cortex-M4): memory is made ready, main is called, and what it returns
+/* Start of a program on one of qemu's Cortex-M boards: memory is made ready, main is called, and what it returns
  * is the emulator's exit status by semihosting. */
 #include <stdint.h>
 

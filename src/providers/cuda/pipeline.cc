@@ -7,6 +7,7 @@
 #include "passes/fold_constants.h"
 #include "passes/fold_known.h"
 #include "passes/fold_pad.h"
+#include "passes/fold_qdq.h"
 #include "passes/fold_scaling.h"
 #include "passes/fuse_activation.h"
 #include "passes/fuse_attention.h"
@@ -19,6 +20,7 @@
 #include "passes/share_constants.h"
 #include "providers/cuda/decode_weights.h"
 #include "providers/cuda/fuse_chains.h"
+#include "providers/cuda/join_byte_sums.h"
 #include "providers/cuda/join_casts.h"
 #include "providers/cuda/join_scaled.h"
 #include "providers/cuda/move_transposes.h"
@@ -34,6 +36,13 @@ InferOptions Tolerant() {
   options.weights_anywhere = true;
   options.on_error = [](const Node&, const Error&) {};
   return options;
+}
+
+// Whatever can be bytes on tensor cores; the weights of the rest are decoded afterwards.
+void QuantizedSteps(Graph& graph) {
+  FoldConstants(graph);
+  const GraphFacts facts = InferGraph(graph, {}, Tolerant());
+  FoldQdq(graph, facts);
 }
 
 void Fuse(Graph& graph, GraphFacts& facts) {
@@ -55,6 +64,7 @@ void FuseWithWeights(Graph& graph, GraphFacts& facts) {
 
 // Bodies of If, Loop and Scan run on the host and stay as they are.
 void Rewrite(Graph& graph, const Settings& settings) {
+  QuantizedSteps(graph);
   DecodeWeights(graph);
   ShareConstants(graph);
   FoldConstants(graph);
@@ -92,6 +102,7 @@ std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& i
   }
   if (settings.lower != DType::kUndefined && WidenProducts(*special, facts)) InferNew(*special, facts);
   if (FuseJoinScaled(*special, facts)) InferNew(*special, facts);
+  if (JoinByteSums(*special, facts)) InferNew(*special, facts);
   if (FuseChains(*special, facts)) InferNew(*special, facts);
   return special;
 }

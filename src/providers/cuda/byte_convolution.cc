@@ -1,0 +1,525 @@
+#include "providers/cuda/byte_convolution.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "providers/cuda/choices.h"
+#include "tensor/alignment.h"
+
+namespace ferry::cuda {
+
+const char kAfterBytesSource[] = R"(
+struct AfterBytes {
+  int32 x_zero, y_zero, low, high, is_float, has_other, other_is_signed, made_is_second, sum_low, sum_high;
+  float first_factor, second_factor, added;
+};
+__device__ inline int Nearest(float value, float least, float most) {
+  return __float2int_rn(!(value > least) ? least : value > most ? most : value);
+}
+__device__ inline int LevelOf(float value, const AfterBytes& after) {
+  return Nearest(value, float(after.low - after.y_zero), float(after.high - after.y_zero)) + after.y_zero;
+}
+__device__ inline int SumOfLevels(float first, float second, const AfterBytes& after) {
+  const float value = fmaf(first, after.first_factor, fmaf(second, after.second_factor, after.added));
+  return Nearest(value, float(after.sum_low), float(after.sum_high));
+}
+__device__ inline int WithOther(int level, uint32 byte, const AfterBytes& after) {
+  const float other = after.other_is_signed ? float(int8(byte)) : float(byte & 255), made = float(level);
+  return after.made_is_second ? SumOfLevels(other, made, after) : SumOfLevels(made, other, after);
+}
+)";
+
+namespace {
+
+// Rows are pixels, columns are features; the depth is taps × channels, in chunks of 16 bytes. A stage holds DEPTH bytes
+// of every row and column; warps that share a tile take turns along the depth.
+constexpr char kSource[] = R"(
+#define THREADS (32 * WARPS_M * WARPS_N * WARPS_K)
+#define CHUNKS (DEPTH / 16)
+#define ROW_TILES (ROWS / WARPS_M / 16)
+#define COLUMN_TILES (COLUMNS / WARPS_N / 8)
+#define STAGE_BYTES ((ROWS + COLUMNS) * DEPTH)
+struct Windows {
+  int64 image_bytes;
+  int32 rows, features, channels, pixel_bytes, tap_bytes, chunks;
+  int32 height, width, made_height, made_width, kernel_x, stride_y, stride_x, dilation_y, dilation_x, top, left;
+  uint32 fill;
+};
+__device__ inline int PlaceOf(int row, int chunk) {
+  return row * DEPTH + (CHUNKS == 4 ? chunk ^ (row >> 1 & 3) : chunk ^ (row & 7)) * 16;
+}
+__device__ inline uint32 SharedAddress(const void* p) { return uint32(__cvta_generic_to_shared(p)); }
+template <int BYTES> __device__ inline void CopyAsync(uint8* to, const void* from, int there = BYTES) {
+  if (BYTES == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(to)), "l"(from), "r"(there));
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(SharedAddress(to)), "l"(from), "n"(BYTES), "r"(there));
+}
+__device__ inline void LoadFour(uint32 (&to)[4], const uint8* from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(SharedAddress(from)));
+}
+__device__ inline void MultiplyAdd(int (&d)[4], const uint32 (&a)[4], uint32 b0, uint32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32." X_KIND ".s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+               "{%0, %1, %2, %3};"
+               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// What a thread loads: always the same chunk of a stage's rows.
+struct Loader {
+  static constexpr int kStep = THREADS / CHUNKS;
+  static constexpr int kRows = (ROWS + kStep - 1) / kStep, kColumns = (COLUMNS + kStep - 1) / kStep;
+  const uint8* images[kRows];  // null: no such row
+  int tops[kRows], lefts[kRows];
+  int row, chunk, at, channel, tap_y, tap_x;
+
+  __device__ Loader(const uint8* x, const Windows& how) {
+    row = threadIdx.x / CHUNKS, chunk = threadIdx.x % CHUNKS;
+    at = chunk, channel = chunk * 16, tap_y = 0, tap_x = 0;
+    Settle(how);
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const int pixel = blockIdx.y * ROWS + row + i * kStep;
+      const int line = pixel / how.made_width, image = line / how.made_height;
+      images[i] = pixel < how.rows && row + i * kStep < ROWS ? x + image * how.image_bytes : nullptr;
+      tops[i] = (line - image * how.made_height) * how.stride_y - how.top;
+      lefts[i] = (pixel - line * how.made_width) * how.stride_x - how.left;
+    }
+  }
+  __device__ void Settle(const Windows& how) {
+    while (channel >= how.tap_bytes) {
+      channel -= how.tap_bytes;
+      if (++tap_x == how.kernel_x) tap_x = 0, ++tap_y;
+    }
+  }
+  __device__ void Load(uint8* stage, const int8* w, const Windows& how) {
+    const int dy = tap_y * how.dilation_y, dx = tap_x * how.dilation_x;
+    const bool some = at < how.chunks;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      if (ROWS % kStep != 0 && row + i * kStep >= ROWS) break;
+      const int y = tops[i] + dy, x = lefts[i] + dx;
+      const bool inside = some && images[i] && y >= 0 && y < how.height && x >= 0 && x < how.width;
+      uint8* to = stage + PlaceOf(row + i * kStep, chunk);
+      const uint8* from = images[i] + (int64(y) * how.width + x) * how.pixel_bytes + channel;
+#pragma unroll
+      for (int piece = 0; piece < 16; piece += PIECE) {
+        if (inside && (PIECE == 16 || channel + piece < how.channels)) {
+          CopyAsync<PIECE>(to + piece, from + piece);
+        } else {
+#pragma unroll
+          for (int word = 0; word < PIECE; word += 4) *reinterpret_cast<uint32*>(to + piece + word) = how.fill;
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) {
+      if (COLUMNS % kStep != 0 && row + i * kStep >= COLUMNS) break;
+      const int column = blockIdx.x * COLUMNS + row + i * kStep;
+      const bool there = some && column < how.features;
+      CopyAsync<16>(stage + ROWS * DEPTH + PlaceOf(row + i * kStep, chunk),
+                    w + (there ? (int64(column) * how.chunks + at) * 16 : 0), there ? 16 : 0);
+    }
+    at += CHUNKS, channel += DEPTH;
+    Settle(how);
+  }
+};
+
+struct Columns {
+  const int* sums; const float* factor; const int* bias; const float* shift;
+  int x_zero;
+  __device__ float Value(int sum, int column) const {
+    const int whole = int(uint32(sum) + uint32(bias ? bias[column] : 0) - uint32(x_zero) * uint32(sums[column]));
+    return fmaf(float(whole), factor[column], shift ? shift[column] : 0.0f);
+  }
+};
+
+#if WARPS_K > 1
+// Sums of several warps, four neighbours at a time.
+__device__ inline void Finish(uint8* shared, int (&sums)[ROW_TILES][COLUMN_TILES][4], int warp_m, int warp_n, int warp_k,
+                              const Columns& columns, const uint8* other, void* y, const Windows& how,
+                              const AfterBytes& after) {
+  constexpr int kPitch = COLUMNS + 4;
+  int* slabs = reinterpret_cast<int*>(shared);
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int m = 0; m < ROW_TILES; ++m)
+#pragma unroll
+    for (int n = 0; n < COLUMN_TILES; ++n)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int row = (warp_m * ROW_TILES + m) * 16 + half * 8 + lane / 4;
+        const int column = (warp_n * COLUMN_TILES + n) * 8 + lane % 4 * 2;
+        int* to = slabs + (warp_k * ROWS + row) * kPitch + column;
+        to[0] = sums[m][n][half * 2], to[1] = sums[m][n][half * 2 + 1];
+      }
+  __syncthreads();
+  for (int i = threadIdx.x; i < ROWS * COLUMNS / 4; i += THREADS) {
+    const int inner_row = i / (COLUMNS / 4), inner_column = i % (COLUMNS / 4) * 4;
+    const int row = blockIdx.y * ROWS + inner_row, column = blockIdx.x * COLUMNS + inner_column;
+    if (row >= how.rows || column >= how.features) continue;
+    int total[4] = {};
+#pragma unroll
+    for (int k = 0; k < WARPS_K; ++k) {
+      const int4 part = *reinterpret_cast<const int4*>(slabs + (k * ROWS + inner_row) * kPitch + inner_column);
+      total[0] += part.x, total[1] += part.y, total[2] += part.z, total[3] += part.w;
+    }
+    const int64 place = int64(row) * how.features + column;
+    const int count = how.features - column < 4 ? how.features - column : 4;
+    if (after.is_float) {
+      for (int j = 0; j < count; ++j) static_cast<float*>(y)[place + j] = columns.Value(total[j], column + j);
+      continue;
+    }
+    const bool whole = how.features % 4 == 0;
+    uint32 four = 0, others = 0;
+    if (other && whole) others = *reinterpret_cast<const uint32*>(other + place);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (j >= count) break;
+      int level = LevelOf(columns.Value(total[j], column + j), after);
+      if (other) level = WithOther(level, whole ? others >> (8 * j) : uint32(other[place + j]), after);
+      four |= uint32(level & 255) << (8 * j);
+    }
+    if (whole) *reinterpret_cast<uint32*>(static_cast<uint8*>(y) + place) = four;
+    else for (int j = 0; j < count; ++j) static_cast<uint8*>(y)[place + j] = uint8(four >> (8 * j));
+  }
+}
+#else
+// Levels go through shared memory, so that rows are written 16 bytes at a time.
+__device__ inline void Finish(uint8* shared, int (&sums)[ROW_TILES][COLUMN_TILES][4], int warp_m, int warp_n, int,
+                              const Columns& columns, const uint8* other, void* y, const Windows& how,
+                              const AfterBytes& after) {
+  constexpr int kPitch = COLUMNS + 16;
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int n = 0; n < COLUMN_TILES; ++n)
+#pragma unroll
+    for (int part = 0; part < 2; ++part) {
+      const int inner_column = (warp_n * COLUMN_TILES + n) * 8 + lane % 4 * 2 + part;
+      const int column = blockIdx.x * COLUMNS + inner_column;
+      if (column >= how.features) continue;
+      const uint32 moved = uint32(columns.bias ? columns.bias[column] : 0) - uint32(columns.x_zero) * uint32(columns.sums[column]);
+      const float factor = columns.factor[column], shift = columns.shift ? columns.shift[column] : 0.0f;
+#pragma unroll
+      for (int m = 0; m < ROW_TILES; ++m)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int inner_row = (warp_m * ROW_TILES + m) * 16 + half * 8 + lane / 4;
+          const int row = blockIdx.y * ROWS + inner_row;
+          const float value = fmaf(float(int(uint32(sums[m][n][half * 2 + part]) + moved)), factor, shift);
+          if (!after.is_float) shared[inner_row * kPitch + inner_column] = uint8(LevelOf(value, after));
+          else if (row < how.rows) static_cast<float*>(y)[int64(row) * how.features + column] = value;
+        }
+    }
+  if (after.is_float) return;
+  __syncthreads();
+  const bool whole = how.features % 16 == 0;
+  for (int i = threadIdx.x; i < ROWS * COLUMNS / 16; i += THREADS) {
+    const int inner_row = i / (COLUMNS / 16), inner_column = i % (COLUMNS / 16) * 16;
+    const int row = blockIdx.y * ROWS + inner_row, column = blockIdx.x * COLUMNS + inner_column;
+    if (row >= how.rows || column >= how.features) continue;
+    const int64 place = int64(row) * how.features + column;
+    alignas(16) uint8 levels[16], others[16];
+    *reinterpret_cast<int4*>(levels) = *reinterpret_cast<const int4*>(shared + inner_row * kPitch + inner_column);
+    const int count = whole || how.features - column > 16 ? 16 : how.features - column;
+    if (other) {
+      if (whole) *reinterpret_cast<int4*>(others) = *reinterpret_cast<const int4*>(other + place);
+#pragma unroll
+      for (int j = 0; j < 16; ++j) {
+        if (j >= count) break;
+        const uint32 byte = whole ? others[j] : other[place + j];
+        const int level = after.low < 0 ? int(int8(levels[j])) : int(levels[j]);
+        levels[j] = uint8(WithOther(level, byte, after));
+      }
+    }
+    if (whole) {
+      *reinterpret_cast<int4*>(static_cast<uint8*>(y) + place) = *reinterpret_cast<const int4*>(levels);
+    } else {
+#pragma unroll
+      for (int j = 0; j < 16; ++j)
+        if (j < count) static_cast<uint8*>(y)[place + j] = levels[j];
+    }
+  }
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+ByteConvolution(const uint8* x, const int8* w, const int* w_sums, const float* factor, const int* bias, const float* shift,
+                const uint8* other, void* y, const Windows how, const AfterBytes after) {
+  extern __shared__ __align__(128) uint8 shared[];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int warp_k = warp % WARPS_K, warp_m = warp / WARPS_K % WARPS_M, warp_n = warp / WARPS_K / WARPS_M;
+  int sums[ROW_TILES][COLUMN_TILES][4] = {};
+  Loader loader(x, how);
+  const int stages = (how.chunks + CHUNKS - 1) / CHUNKS;
+#pragma unroll
+  for (int s = 0; s < STAGES - 1; ++s) {
+    if (s < stages) loader.Load(shared + s * STAGE_BYTES, w, how);
+    asm volatile("cp.async.commit_group;");
+  }
+  for (int s = 0; s < stages; ++s) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+    __syncthreads();
+    const int next = s + STAGES - 1;
+    if (next < stages) loader.Load(shared + next % STAGES * STAGE_BYTES, w, how);
+    asm volatile("cp.async.commit_group;");
+    const uint8 *left = shared + s % STAGES * STAGE_BYTES, *right = left + ROWS * DEPTH;
+#pragma unroll
+    for (int k = 0; k < DEPTH / 32 / WARPS_K; ++k) {
+      const int step = k * WARPS_K + warp_k;
+      uint32 a[ROW_TILES][4], b[COLUMN_TILES / 2][4];
+#pragma unroll
+      for (int m = 0; m < ROW_TILES; ++m)
+        LoadFour(a[m], left + PlaceOf((warp_m * ROW_TILES + m) * 16 + lane % 16, step * 2 + lane / 16));
+#pragma unroll
+      for (int n = 0; n < COLUMN_TILES / 2; ++n)
+        LoadFour(b[n], right + PlaceOf((warp_n * COLUMN_TILES + n * 2) * 8 + lane % 8 + lane / 16 * 8,
+                                       step * 2 + lane / 8 % 2));
+#pragma unroll
+      for (int m = 0; m < ROW_TILES; ++m)
+#pragma unroll
+        for (int n = 0; n < COLUMN_TILES; ++n)
+          MultiplyAdd(sums[m][n], a[m], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
+    }
+  }
+  asm volatile("cp.async.wait_all;");
+  __syncthreads();
+  Finish(shared, sums, warp_m, warp_n, warp_k, {w_sums, factor, bias, shift, after.x_zero}, other, y, how, after);
+}
+)";
+
+struct Windows {
+  int64_t image_bytes;
+  int32_t rows, features, channels, pixel_bytes, tap_bytes, chunks;
+  int32_t height, width, made_height, made_width, kernel_x, stride_y, stride_x, dilation_y, dilation_x, top, left;
+  uint32_t fill;
+};
+
+struct Tile {
+  int rows, columns, depth, warps_m, warps_n, warps_k, stages;
+
+  unsigned threads() const { return static_cast<unsigned>(32 * warps_m * warps_n * warps_k); }
+  unsigned shared_bytes() const {
+    const int loads = (rows + columns) * depth * stages;
+    const int ends = warps_k > 1 ? warps_k * rows * (columns + 4) * 4 : rows * (columns + 16);
+    return static_cast<unsigned>(std::max(loads, ends));
+  }
+};
+
+constexpr Tile kTiles[] = {
+    {128, 128, 64, 2, 4, 1, 4}, {128, 256, 64, 2, 4, 1, 3}, {128, 64, 64, 4, 2, 1, 4}, {64, 128, 64, 2, 4, 1, 4},
+    {64, 64, 64, 2, 2, 1, 4},   {64, 64, 128, 2, 2, 2, 3},  {64, 32, 128, 2, 1, 4, 3}, {32, 64, 128, 1, 2, 4, 3},
+    {32, 32, 128, 1, 1, 4, 4},  {32, 32, 256, 1, 1, 8, 3},  {16, 64, 128, 1, 2, 4, 4}, {16, 32, 256, 1, 1, 8, 3},
+};
+constexpr int kTileCount = static_cast<int>(std::size(kTiles));
+
+// Fewer channels than this lie together with their neighbours along a row: a tap is then a row of the window.
+constexpr int64_t kFewChannels = 4;
+
+int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+bool TakesRuns(const ByteWindows& windows) {
+  return windows.channels <= kFewChannels && windows.axes[1].kernel > 1 && windows.axes[1].dilation == 1;
+}
+
+// How the image must be padded for the kernel to read it; nothing where it can be read as it is.
+std::optional<PaddedBytes> PaddingOf(const ByteWindows& windows, uint8_t fill) {
+  const WindowAxis &y = windows.axes[0], &x = windows.axes[1];
+  PaddedBytes how{windows.batch, windows.channels, y.input, x.input, 0, y.input, x.input, 0, 0, windows.channels_first,
+                  fill};
+  if (TakesRuns(windows)) {
+    how.made_channels = kFewChannels;
+    how.top = y.pad_begin, how.left = x.pad_begin;
+    how.made_height = std::max(y.pad_begin + y.input, (y.output - 1) * y.stride + (y.kernel - 1) * y.dilation + 1);
+    // A run is read in whole chunks.
+    const int64_t reach = (x.output - 1) * x.stride + RoundUp(x.kernel, 4);
+    how.made_width = RoundUp(std::max(x.pad_begin + x.input, reach), 4);
+    return how;
+  }
+  if (windows.channels % 4 == 0 && !windows.channels_first) return std::nullopt;
+  how.made_channels = RoundUp(windows.channels, 16);
+  return how;
+}
+
+// The windows over what PadBytes made.
+Windows WindowsOf(const ByteWindows& windows, const std::optional<PaddedBytes>& padded, uint8_t fill) {
+  const WindowAxis &y = windows.axes[0], &x = windows.axes[1];
+  Windows how{};
+  how.rows = static_cast<int32_t>(windows.batch * y.output * x.output);
+  how.features = static_cast<int32_t>(windows.features);
+  how.made_height = static_cast<int32_t>(y.output), how.made_width = static_cast<int32_t>(x.output);
+  how.stride_y = static_cast<int32_t>(y.stride), how.stride_x = static_cast<int32_t>(x.stride);
+  how.dilation_y = static_cast<int32_t>(y.dilation), how.dilation_x = static_cast<int32_t>(x.dilation);
+  how.fill = fill * 0x01010101u;
+  const bool runs = TakesRuns(windows);
+  const int64_t pixel = padded ? padded->made_channels : windows.channels;
+  const int64_t tap = runs ? RoundUp(x.kernel * pixel, 16) : RoundUp(pixel, 16);
+  how.height = static_cast<int32_t>(padded ? padded->made_height : y.input);
+  how.width = static_cast<int32_t>(padded ? padded->made_width : x.input);
+  how.top = static_cast<int32_t>(runs ? 0 : y.pad_begin), how.left = static_cast<int32_t>(runs ? 0 : x.pad_begin);
+  how.kernel_x = static_cast<int32_t>(runs ? 1 : x.kernel);
+  how.pixel_bytes = static_cast<int32_t>(pixel);
+  how.channels = static_cast<int32_t>(runs ? tap : pixel);
+  how.tap_bytes = static_cast<int32_t>(tap);
+  how.chunks = static_cast<int32_t>(y.kernel * how.kernel_x * tap / 16);
+  how.image_bytes = int64_t{how.height} * how.width * pixel;
+  return how;
+}
+
+// The widest pieces that every chunk of the image can be read in.
+int PieceOf(const ByteWindows& windows, const Windows& how) {
+  const int64_t step = TakesRuns(windows) ? int64_t{how.stride_x} * how.pixel_bytes : how.pixel_bytes;
+  return step % 16 == 0 ? 16 : step % 8 == 0 ? 8 : 4;
+}
+
+KernelSource SourceOf(const Tile& tile, bool is_signed, int piece) {
+  return {"ByteConvolution",
+          Cat("#define ROWS ", tile.rows, "\n#define COLUMNS ", tile.columns, "\n#define DEPTH ", tile.depth,
+              "\n#define WARPS_M ", tile.warps_m, "\n#define WARPS_N ", tile.warps_n, "\n#define WARPS_K ",
+              tile.warps_k, "\n#define STAGES ", tile.stages, "\n#define PIECE ", piece, "\n#define X_KIND \"",
+              is_signed ? "s8" : "u8", "\"", kAfterBytesSource, kSource)};
+}
+
+// Those that leave most of the device idle, or cut finely what is large, are not even timed.
+bool IsWorthTiming(const Tile& tile, const Windows& how, int multiprocessors) {
+  const int64_t down = (how.rows + tile.rows - 1) / tile.rows, across = (how.features + tile.columns - 1) / tile.columns;
+  if (down > 65535) return false;
+  if (tile.rows > 32 && how.rows <= tile.rows / 2) return false;
+  if (tile.columns > 64 && how.features <= tile.columns / 2) return false;
+  const int64_t blocks = down * across;
+  if (tile.warps_k == 1 && tile.rows > 64 && blocks < multiprocessors / 3) return false;
+  return tile.warps_k == 1 || blocks <= int64_t{multiprocessors} * 16;
+}
+
+void LaunchTile(const Device& device, const Tile& tile, const Windows& how, DType x_type, int piece,
+                const AfterBytes& after, const ByteOperands& operands) {
+  const bool is_signed = x_type == DType::kInt8;
+  const Grid grid{static_cast<unsigned>((how.features + tile.columns - 1) / tile.columns), tile.threads(),
+                  tile.shared_bytes(), static_cast<unsigned>((how.rows + tile.rows - 1) / tile.rows)};
+  const std::string key = Cat("byte convolution ", tile.rows, " ", tile.columns, " ", tile.depth, " ", tile.warps_k,
+                              " ", tile.stages, " ", piece, is_signed);
+  Launch(device, FindKernel(device, key, [&] { return SourceOf(tile, is_signed, piece); }), grid, operands.x,
+         operands.filter->rows.address(), operands.filter->sums.address(), operands.factor, operands.bias,
+         operands.shift, operands.other, operands.y, how, after);
+}
+
+ByteFilter Uploaded(const Device& device, const Tensor& rows) {
+  Tensor sums(DType::kInt32, {rows.dim(0)});
+  const auto* from = rows.Data<int8_t>();
+  for (int64_t m = 0; m < rows.dim(0); ++m) {
+    int32_t sum = 0;
+    for (int64_t k = 0; k < rows.dim(1); ++k) sum += from[m * rows.dim(1) + k];
+    sums.MutableData<int32_t>()[m] = sum;
+  }
+  ByteFilter filter{rows.In(device.memory()), sums.In(device.memory())};
+  device.Synchronize();  // other threads will read
+  return filter;
+}
+
+}  // namespace
+
+AfterBytes::AfterBytes(const QuantizedStep& step)
+    : x_zero(step.x_zero), y_zero(step.y_zero), low(step.low), high(step.high), is_float(step.is_float()) {}
+
+AfterBytes ReadByteSum(const Node& add) {
+  const QuantizedStep step = QuantizedStep::Read(add);
+  AfterBytes after(step);
+  after.has_other = 1;
+  after.sum_low = step.low, after.sum_high = step.high;
+  after.first_factor = add.Float("a_factor", 1.0f), after.second_factor = add.Float("b_factor", 1.0f);
+  const float second_zero = after.second_factor * static_cast<float>(add.Int("b_zero", 0));
+  after.added =
+      static_cast<float>(step.y_zero) - std::fma(after.first_factor, static_cast<float>(step.x_zero), second_zero);
+  return after;
+}
+
+void AfterBytes::AddOther(const Node& add, DType other, bool second) {
+  const AfterBytes sum = ReadByteSum(add);
+  has_other = 1, other_is_signed = other == DType::kInt8, made_is_second = second;
+  sum_low = sum.sum_low, sum_high = sum.sum_high;
+  first_factor = sum.first_factor, second_factor = sum.second_factor, added = sum.added;
+}
+
+bool CanConvolveBytes(const ByteWindows& windows) {
+  constexpr int64_t kMost = int64_t{1} << 31;
+  if (windows.batch < 1 || windows.channels < 1 || windows.features < 1) return false;
+  for (const WindowAxis& axis : windows.axes)
+    for (int64_t number : {axis.input, axis.output, axis.kernel, axis.stride, axis.dilation, axis.pad_begin})
+      if (number < 0 || number >= 1 << 20) return false;
+  const WindowAxis &y = windows.axes[0], &x = windows.axes[1];
+  if (y.output < 1 || x.output < 1 || y.input < 1 || x.input < 1) return false;
+  const int64_t channels = RoundUp(windows.channels, 16), taps = y.kernel * x.kernel;
+  if (channels >= kMost / 16 || taps >= kMost / 16 / channels || windows.features >= kMost / 2) return false;
+  const int64_t made = y.output * x.output, pixels = y.input * x.input;
+  constexpr int64_t kMostRows = int64_t{65535} * 64;
+  return windows.batch < kMostRows && made < kMostRows / windows.batch && pixels < (int64_t{1} << 40) / channels;
+}
+
+ByteFilter PackByteFilter(const Device& device, const ByteWindows& windows, const Tensor& w) {
+  const Tensor readable = Readable(w);
+  const Windows how = WindowsOf(windows, PaddingOf(windows, 0), 0);
+  const int64_t depth = int64_t{how.chunks} * 16, c = windows.channels;
+  const int64_t kernel_y = windows.axes[0].kernel, kernel_x = windows.axes[1].kernel, taps = kernel_y * kernel_x;
+  Tensor rows(DType::kInt8, {windows.features, depth});
+  std::memset(rows.mutable_raw(), 0, rows.bytes());
+  const auto* from = readable.Data<int8_t>();
+  auto* to = rows.MutableData<int8_t>();
+  const int64_t step_y = TakesRuns(windows) ? how.tap_bytes : kernel_x * how.tap_bytes;
+  const int64_t step_x = TakesRuns(windows) ? how.pixel_bytes : how.tap_bytes;
+  for (int64_t m = 0; m < windows.features; ++m)
+    for (int64_t channel = 0; channel < c; ++channel)
+      for (int64_t tap = 0; tap < taps; ++tap)
+        to[m * depth + tap / kernel_x * step_y + tap % kernel_x * step_x + channel] =
+            from[(m * c + channel) * taps + tap];
+  return Uploaded(device, rows);
+}
+
+ByteFilter PackByteMatrix(const Device& device, const Tensor& w, bool turned) {
+  const Tensor readable = Readable(w);
+  const int64_t features = w.dim(turned ? 0 : 1), depth = w.dim(turned ? 1 : 0), pitch = RoundUp(depth, 16);
+  Tensor rows(DType::kInt8, {features, pitch});
+  std::memset(rows.mutable_raw(), 0, rows.bytes());
+  for (int64_t m = 0; m < features; ++m)
+    for (int64_t k = 0; k < depth; ++k)
+      rows.MutableData<int8_t>()[m * pitch + k] = readable.Data<int8_t>()[turned ? m * depth + k : k * features + m];
+  return Uploaded(device, rows);
+}
+
+void ConvolveBytes(const Device& device, const ByteWindows& windows, DType x_type, const AfterBytes& after,
+                   const ByteOperands& operands, std::optional<int> tile) {
+  const auto fill = static_cast<uint8_t>(after.x_zero);
+  const std::optional<PaddedBytes> padding = PaddingOf(windows, fill);
+  const Windows how = WindowsOf(windows, padding, fill);
+  const int piece = PieceOf(windows, how);
+  Tensor image;
+  ByteOperands from = operands;
+  if (padding) {
+    image = Tensor(DType::kUInt8, {windows.batch * how.image_bytes}, device.memory());
+    PadBytes(device, *padding, operands.x, image.address());
+    from.x = image.address();
+  }
+  const std::string key =
+      Cat("bytes ", how.rows, " ", how.features, " ", how.chunks, " ", how.tap_bytes, " ", how.kernel_x, " ",
+          how.made_width, " ", how.stride_x, " ", how.dilation_x, " ", after.has_other, after.is_float);
+  if (tile) return LaunchTile(device, kTiles[*tile], how, x_type, piece, after, from);
+  const int way = Choices::Of(device).Fastest(device, key, kTileCount, [&](int i) {
+    if (!IsWorthTiming(kTiles[i], how, device.facts().multiprocessors) ||
+        kTiles[i].shared_bytes() > static_cast<unsigned>(device.facts().shared_bytes_per_block))
+      Fail(ErrorCode::kUnsupported, "not for these sizes");
+    LaunchTile(device, kTiles[i], how, x_type, piece, after, from);
+  });
+  LaunchTile(device, kTiles[way], how, x_type, piece, after, from);
+}
+
+int ByteTiles() { return kTileCount; }
+
+std::vector<KernelSource> ByteConvolutionSources() {
+  std::vector<KernelSource> sources;
+  for (const Tile& tile : kTiles) sources.push_back(SourceOf(tile, false, 16));
+  sources.push_back(SourceOf(kTiles[4], true, 8));
+  sources.push_back(SourceOf(kTiles[9], true, 4));
+  return sources;
+}
+
+}  // namespace ferry::cuda

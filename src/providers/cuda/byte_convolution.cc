@@ -14,8 +14,12 @@ struct AfterBytes {
   int32 x_zero, y_zero, low, high, is_float, has_other, other_is_signed, made_is_second, sum_low, sum_high;
   float first_factor, second_factor, added;
 };
+// 1.5 · 2²³ leaves no room for a fraction: adding it rounds, halves to even, and the last bits are the whole number. That is
+// several times as fast as a conversion. NaN becomes the least.
+#define WHOLE 12582912.0f
+__device__ inline float Limited(float value, float least, float most) { return fminf(fmaxf(value, least), most); }
 __device__ inline int Nearest(float value, float least, float most) {
-  return __float2int_rn(!(value > least) ? least : value > most ? most : value);
+  return __float_as_int(Limited(value, least, most) + WHOLE) - 0x4b400000;
 }
 __device__ inline int LevelOf(float value, const AfterBytes& after) {
   return Nearest(value, float(after.low - after.y_zero), float(after.high - after.y_zero)) + after.y_zero;
@@ -23,10 +27,6 @@ __device__ inline int LevelOf(float value, const AfterBytes& after) {
 __device__ inline int SumOfLevels(float first, float second, const AfterBytes& after) {
   const float value = fmaf(first, after.first_factor, fmaf(second, after.second_factor, after.added));
   return Nearest(value, float(after.sum_low), float(after.sum_high));
-}
-__device__ inline int WithOther(int level, uint32 byte, const AfterBytes& after) {
-  const float other = after.other_is_signed ? float(int8(byte)) : float(byte & 255), made = float(level);
-  return after.made_is_second ? SumOfLevels(other, made, after) : SumOfLevels(made, other, after);
 }
 )";
 
@@ -43,7 +43,8 @@ constexpr char kSource[] = R"(
 struct Windows {
   int64 image_bytes;
   int32 rows, features, channels, pixel_bytes, tap_bytes, chunks;
-  int32 height, width, made_height, made_width, kernel_x, stride_y, stride_x, dilation_y, dilation_x, top, left;
+  int32 height, width, made_height, made_width, kernel_y, kernel_x, stride_y, stride_x, dilation_y, dilation_x;
+  int32 top, left;
   uint32 fill;
 };
 __device__ inline int PlaceOf(int row, int chunk) {
@@ -66,43 +67,80 @@ __device__ inline void MultiplyAdd(int (&d)[4], const uint32 (&a)[4], uint32 b0,
                : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// What a thread loads: always the same chunk of a stage's rows.
+// What a thread loads: always the same chunk of a stage's rows. Which taps of a row lie on the image is worked out once;
+// where there are more than 32 of them, each time.
 struct Loader {
-  static constexpr int kStep = THREADS / CHUNKS;
+  static constexpr int kStep = THREADS / CHUNKS;  // a multiple of 8: chunks of all its rows lie alike
   static constexpr int kRows = (ROWS + kStep - 1) / kStep, kColumns = (COLUMNS + kStep - 1) / kStep;
-  const uint8* images[kRows];  // null: no such row
+  const uint8* windows[kRows];  // where they begin, be it outside of the image
+#if MANY_TAPS
   int tops[kRows], lefts[kRows];
-  int row, chunk, at, channel, tap_y, tap_x;
+#else
+  uint32 taps_inside[kRows];
+#endif
+  const uint8* image;
+  const int8 *weights, *filter;
+  int row, column, place, at, channel, tap, tap_y, tap_x;
 
-  __device__ Loader(const uint8* x, const Windows& how) {
-    row = threadIdx.x / CHUNKS, chunk = threadIdx.x % CHUNKS;
-    at = chunk, channel = chunk * 16, tap_y = 0, tap_x = 0;
-    Settle(how);
+  __device__ Loader(const uint8* x, const int8* w, const Windows& how) {
+    const int chunk = threadIdx.x % CHUNKS;
+    row = threadIdx.x / CHUNKS, column = blockIdx.x * COLUMNS + row;
+    image = x, filter = w, weights = w + (int64(column) * how.chunks + chunk) * 16;
+    place = PlaceOf(row, chunk), at = chunk, channel = chunk * 16, tap = 0, tap_y = 0, tap_x = 0;
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       const int pixel = blockIdx.y * ROWS + row + i * kStep;
-      const int line = pixel / how.made_width, image = line / how.made_height;
-      images[i] = pixel < how.rows && row + i * kStep < ROWS ? x + image * how.image_bytes : nullptr;
-      tops[i] = (line - image * how.made_height) * how.stride_y - how.top;
-      lefts[i] = (pixel - line * how.made_width) * how.stride_x - how.left;
+      const int line = pixel / how.made_width, n = line / how.made_height;
+      const int top = (line - n * how.made_height) * how.stride_y - how.top;
+      const int left = (pixel - line * how.made_width) * how.stride_x - how.left;
+      windows[i] = x + n * how.image_bytes + (int64(top) * how.width + left) * how.pixel_bytes;
+      const bool there = pixel < how.rows && row + i * kStep < ROWS;
+#if MANY_TAPS
+      tops[i] = there ? top : -(1 << 30), lefts[i] = left;
+#else
+      uint32 across = 0, inside = 0;
+      for (int j = 0; j < how.kernel_x; ++j) {
+        const int at_x = left + j * how.dilation_x;
+        across |= uint32(at_x >= 0 && at_x < how.width) << j;
+      }
+      for (int j = 0; j < how.kernel_y; ++j) {
+        const int at_y = top + j * how.dilation_y;
+        if (at_y >= 0 && at_y < how.height) inside |= across << (j * how.kernel_x);
+      }
+      taps_inside[i] = there ? inside : 0;
+#endif
     }
+    Settle(how);
   }
   __device__ void Settle(const Windows& how) {
     while (channel >= how.tap_bytes) {
-      channel -= how.tap_bytes;
+      channel -= how.tap_bytes, ++tap;
       if (++tap_x == how.kernel_x) tap_x = 0, ++tap_y;
     }
   }
-  __device__ void Load(uint8* stage, const int8* w, const Windows& how) {
-    const int dy = tap_y * how.dilation_y, dx = tap_x * how.dilation_x;
+  __device__ bool IsInside(int i, const Windows& how) const {
+#if MANY_TAPS
+    const int y = tops[i] + tap_y * how.dilation_y, x = lefts[i] + tap_x * how.dilation_x;
+    return y >= 0 && y < how.height && x >= 0 && x < how.width;
+#else
+    return taps_inside[i] >> tap & 1;
+#endif
+  }
+  __device__ void Load(uint8* stage, const Windows& how) {
     const bool some = at < how.chunks;
+    const int64 moved = (int64(tap_y * how.dilation_y) * how.width + tap_x * how.dilation_x) * how.pixel_bytes + channel;
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       if (ROWS % kStep != 0 && row + i * kStep >= ROWS) break;
-      const int y = tops[i] + dy, x = lefts[i] + dx;
-      const bool inside = some && images[i] && y >= 0 && y < how.height && x >= 0 && x < how.width;
-      uint8* to = stage + PlaceOf(row + i * kStep, chunk);
-      const uint8* from = images[i] + (int64(y) * how.width + x) * how.pixel_bytes + channel;
+      const bool inside = some && IsInside(i, how);
+      uint8* to = stage + place + i * (kStep * DEPTH);
+      const uint8* from = inside ? windows[i] + moved : image;
+#if PIECE == 16
+      if (how.fill == 0) {
+        CopyAsync<16>(to, from, inside ? 16 : 0);
+        continue;
+      }
+#endif
 #pragma unroll
       for (int piece = 0; piece < 16; piece += PIECE) {
         if (inside && (PIECE == 16 || channel + piece < how.channels)) {
@@ -116,29 +154,90 @@ struct Loader {
 #pragma unroll
     for (int i = 0; i < kColumns; ++i) {
       if (COLUMNS % kStep != 0 && row + i * kStep >= COLUMNS) break;
-      const int column = blockIdx.x * COLUMNS + row + i * kStep;
-      const bool there = some && column < how.features;
-      CopyAsync<16>(stage + ROWS * DEPTH + PlaceOf(row + i * kStep, chunk),
-                    w + (there ? (int64(column) * how.chunks + at) * 16 : 0), there ? 16 : 0);
+      const bool there = some && column + i * kStep < how.features;
+      CopyAsync<16>(stage + ROWS * DEPTH + place + i * (kStep * DEPTH),
+                    there ? weights + int64(i * kStep) * how.chunks * 16 : filter, there ? 16 : 0);
     }
-    at += CHUNKS, channel += DEPTH;
+    at += CHUNKS, channel += DEPTH, weights += DEPTH;
     Settle(how);
   }
 };
 
+// What is the same for a whole column, read while the first stages come.
 struct Columns {
-  const int* sums; const float* factor; const int* bias; const float* shift;
-  int x_zero;
+  float *factor, *shift;
+  uint32* moved;
+  __device__ explicit Columns(uint8* shared) {
+    factor = reinterpret_cast<float*>(shared + FINISH_BYTES);
+    shift = factor + COLUMNS;
+    moved = reinterpret_cast<uint32*>(shift + COLUMNS);
+  }
   __device__ float Value(int sum, int column) const {
-    const int whole = int(uint32(sum) + uint32(bias ? bias[column] : 0) - uint32(x_zero) * uint32(sums[column]));
-    return fmaf(float(whole), factor[column], shift ? shift[column] : 0.0f);
+    return fmaf(float(int(uint32(sum) + moved[column])), factor[column], shift[column]);
+  }
+};
+
+// Neighbours of a row that a thread finishes at once, and their bytes of the other operand.
+#define TOGETHER (WARPS_K > 1 ? 4 : 16)
+#define FINISHED (ROWS * COLUMNS / TOGETHER)
+struct Place {
+  int row, column, inner_row, inner_column;
+  __device__ explicit Place(int i) {
+    inner_row = i / (COLUMNS / TOGETHER), inner_column = i % (COLUMNS / TOGETHER) * TOGETHER;
+    row = blockIdx.y * ROWS + inner_row, column = blockIdx.x * COLUMNS + inner_column;
+  }
+  __device__ bool inside(const Windows& how) const { return row < how.rows && column < how.features; }
+  __device__ int64 at(const Windows& how) const { return int64(row) * how.features + column; }
+};
+#define OTHER_PITCH (COLUMNS + 16)
+__device__ inline void LoadOthers(uint8* others, const uint8* other, const Windows& how) {
+  const bool whole = how.features % TOGETHER == 0;
+  for (int i = threadIdx.x; i < FINISHED; i += THREADS) {
+    const Place place(i);
+    uint8* to = others + place.inner_row * OTHER_PITCH + place.inner_column;
+    if (!place.inside(how)) continue;
+    if (whole)
+      CopyAsync<TOGETHER>(to, other + place.at(how));
+    else
+      for (int j = 0; j < TOGETHER && place.column + j < how.features; ++j) to[j] = other[place.at(how) + j];
+  }
+}
+
+// From a sum's value to its byte.
+struct Ends {
+  float least, most;
+  uint32 zero;
+#if OTHER
+  float sum_least, sum_most, back, first_factor, second_factor, added, other_base;
+  uint32 flip;
+#endif
+  __device__ explicit Ends(const AfterBytes& after) {
+    least = float(after.low - after.y_zero), most = float(after.high - after.y_zero), zero = uint32(after.y_zero);
+#if OTHER
+    sum_least = float(after.sum_low), sum_most = float(after.sum_high), back = WHOLE - float(after.y_zero);
+    first_factor = after.first_factor, second_factor = after.second_factor, added = after.added;
+    other_base = after.other_is_signed ? 8388736.0f : 8388608.0f, flip = after.other_is_signed ? 0x80808080u : 0u;
+#endif
+  }
+  // The last byte of what it returns; `others` has byte `which` of the other operand.
+  __device__ uint32 Code(float value, uint32 others, int which) const {
+    const float rounded = Limited(value, least, most) + WHOLE;
+#if OTHER == 0
+    return __float_as_uint(rounded) + zero;
+#else
+    const float made = rounded - back;
+    const float other = __uint_as_float(__byte_perm(others ^ flip, 0x4b000000u, 0x7440 + which)) - other_base;
+    const float first = OTHER == 1 ? made : other, second = OTHER == 1 ? other : made;
+    const float sum = fmaf(first, first_factor, fmaf(second, second_factor, added));
+    return __float_as_uint(Limited(sum, sum_least, sum_most) + WHOLE);
+#endif
   }
 };
 
 #if WARPS_K > 1
-// Sums of several warps, four neighbours at a time.
+// Sums of several warps.
 __device__ inline void Finish(uint8* shared, int (&sums)[ROW_TILES][COLUMN_TILES][4], int warp_m, int warp_n, int warp_k,
-                              const Columns& columns, const uint8* other, void* y, const Windows& how,
+                              const Columns& columns, const uint8* others, void* y, const Windows& how,
                               const AfterBytes& after) {
   constexpr int kPitch = COLUMNS + 4;
   int* slabs = reinterpret_cast<int*>(shared);
@@ -151,95 +250,81 @@ __device__ inline void Finish(uint8* shared, int (&sums)[ROW_TILES][COLUMN_TILES
       for (int half = 0; half < 2; ++half) {
         const int row = (warp_m * ROW_TILES + m) * 16 + half * 8 + lane / 4;
         const int column = (warp_n * COLUMN_TILES + n) * 8 + lane % 4 * 2;
-        int* to = slabs + (warp_k * ROWS + row) * kPitch + column;
-        to[0] = sums[m][n][half * 2], to[1] = sums[m][n][half * 2 + 1];
+        *reinterpret_cast<int2*>(slabs + (warp_k * ROWS + row) * kPitch + column) =
+            make_int2(sums[m][n][half * 2], sums[m][n][half * 2 + 1]);
       }
   __syncthreads();
-  for (int i = threadIdx.x; i < ROWS * COLUMNS / 4; i += THREADS) {
-    const int inner_row = i / (COLUMNS / 4), inner_column = i % (COLUMNS / 4) * 4;
-    const int row = blockIdx.y * ROWS + inner_row, column = blockIdx.x * COLUMNS + inner_column;
-    if (row >= how.rows || column >= how.features) continue;
+  const Ends ends(after);
+  const bool whole = how.features % 4 == 0;
+  for (int i = threadIdx.x; i < FINISHED; i += THREADS) {
+    const Place place(i);
+    if (!place.inside(how)) continue;
     int total[4] = {};
 #pragma unroll
     for (int k = 0; k < WARPS_K; ++k) {
-      const int4 part = *reinterpret_cast<const int4*>(slabs + (k * ROWS + inner_row) * kPitch + inner_column);
+      const int4 part = *reinterpret_cast<const int4*>(slabs + (k * ROWS + place.inner_row) * kPitch + place.inner_column);
       total[0] += part.x, total[1] += part.y, total[2] += part.z, total[3] += part.w;
     }
-    const int64 place = int64(row) * how.features + column;
-    const int count = how.features - column < 4 ? how.features - column : 4;
+    const int64 at = place.at(how);
+    const int count = how.features - place.column < 4 ? how.features - place.column : 4;
     if (after.is_float) {
-      for (int j = 0; j < count; ++j) static_cast<float*>(y)[place + j] = columns.Value(total[j], column + j);
+      for (int j = 0; j < count; ++j) static_cast<float*>(y)[at + j] = columns.Value(total[j], place.inner_column + j);
       continue;
     }
-    const bool whole = how.features % 4 == 0;
-    uint32 four = 0, others = 0;
-    if (other && whole) others = *reinterpret_cast<const uint32*>(other + place);
+    uint32 codes[4], beside = 0;
+    if (OTHER) beside = *reinterpret_cast<const uint32*>(others + place.inner_row * OTHER_PITCH + place.inner_column);
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      if (j >= count) break;
-      int level = LevelOf(columns.Value(total[j], column + j), after);
-      if (other) level = WithOther(level, whole ? others >> (8 * j) : uint32(other[place + j]), after);
-      four |= uint32(level & 255) << (8 * j);
-    }
-    if (whole) *reinterpret_cast<uint32*>(static_cast<uint8*>(y) + place) = four;
-    else for (int j = 0; j < count; ++j) static_cast<uint8*>(y)[place + j] = uint8(four >> (8 * j));
+    for (int j = 0; j < 4; ++j) codes[j] = ends.Code(columns.Value(total[j], place.inner_column + j), beside, j);
+    const uint32 four = __byte_perm(__byte_perm(codes[0], codes[1], 0x0040), __byte_perm(codes[2], codes[3], 0x0040), 0x5410);
+    if (whole) *reinterpret_cast<uint32*>(static_cast<uint8*>(y) + at) = four;
+    else for (int j = 0; j < count; ++j) static_cast<uint8*>(y)[at + j] = uint8(four >> (8 * j));
   }
 }
 #else
-// Levels go through shared memory, so that rows are written 16 bytes at a time.
+// Bytes go through shared memory, so that rows are written 16 at a time.
 __device__ inline void Finish(uint8* shared, int (&sums)[ROW_TILES][COLUMN_TILES][4], int warp_m, int warp_n, int,
-                              const Columns& columns, const uint8* other, void* y, const Windows& how,
+                              const Columns& columns, const uint8* others, void* y, const Windows& how,
                               const AfterBytes& after) {
   constexpr int kPitch = COLUMNS + 16;
   const int lane = threadIdx.x % 32;
+  const Ends ends(after);
 #pragma unroll
-  for (int n = 0; n < COLUMN_TILES; ++n)
+  for (int n = 0; n < COLUMN_TILES; ++n) {
+    const int inner_column = (warp_n * COLUMN_TILES + n) * 8 + lane % 4 * 2;
+    const int column = blockIdx.x * COLUMNS + inner_column;
+    const float2 factor = *reinterpret_cast<const float2*>(columns.factor + inner_column);
+    const float2 shift = *reinterpret_cast<const float2*>(columns.shift + inner_column);
+    const uint2 moved = *reinterpret_cast<const uint2*>(columns.moved + inner_column);
 #pragma unroll
-    for (int part = 0; part < 2; ++part) {
-      const int inner_column = (warp_n * COLUMN_TILES + n) * 8 + lane % 4 * 2 + part;
-      const int column = blockIdx.x * COLUMNS + inner_column;
-      if (column >= how.features) continue;
-      const uint32 moved = uint32(columns.bias ? columns.bias[column] : 0) - uint32(columns.x_zero) * uint32(columns.sums[column]);
-      const float factor = columns.factor[column], shift = columns.shift ? columns.shift[column] : 0.0f;
+    for (int m = 0; m < ROW_TILES; ++m)
 #pragma unroll
-      for (int m = 0; m < ROW_TILES; ++m)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int inner_row = (warp_m * ROW_TILES + m) * 16 + half * 8 + lane / 4;
-          const int row = blockIdx.y * ROWS + inner_row;
-          const float value = fmaf(float(int(uint32(sums[m][n][half * 2 + part]) + moved)), factor, shift);
-          if (!after.is_float) shared[inner_row * kPitch + inner_column] = uint8(LevelOf(value, after));
-          else if (row < how.rows) static_cast<float*>(y)[int64(row) * how.features + column] = value;
+      for (int half = 0; half < 2; ++half) {
+        const int inner_row = (warp_m * ROW_TILES + m) * 16 + half * 8 + lane / 4;
+        const float left = fmaf(float(int(uint32(sums[m][n][half * 2]) + moved.x)), factor.x, shift.x);
+        const float right = fmaf(float(int(uint32(sums[m][n][half * 2 + 1]) + moved.y)), factor.y, shift.y);
+        if (!after.is_float) {
+          uint32 beside = 0;
+          if (OTHER) beside = *reinterpret_cast<const uint16*>(others + inner_row * OTHER_PITCH + inner_column);
+          *reinterpret_cast<uint16*>(shared + inner_row * kPitch + inner_column) =
+              uint16(__byte_perm(ends.Code(left, beside, 0), ends.Code(right, beside, 1), 0x0040));
+          continue;
         }
-    }
+        const int row = blockIdx.y * ROWS + inner_row;
+        float* to = static_cast<float*>(y) + int64(row) * how.features + column;
+        if (row < how.rows && column < how.features) to[0] = left;
+        if (row < how.rows && column + 1 < how.features) to[1] = right;
+      }
+  }
   if (after.is_float) return;
   __syncthreads();
   const bool whole = how.features % 16 == 0;
-  for (int i = threadIdx.x; i < ROWS * COLUMNS / 16; i += THREADS) {
-    const int inner_row = i / (COLUMNS / 16), inner_column = i % (COLUMNS / 16) * 16;
-    const int row = blockIdx.y * ROWS + inner_row, column = blockIdx.x * COLUMNS + inner_column;
-    if (row >= how.rows || column >= how.features) continue;
-    const int64 place = int64(row) * how.features + column;
-    alignas(16) uint8 levels[16], others[16];
-    *reinterpret_cast<int4*>(levels) = *reinterpret_cast<const int4*>(shared + inner_row * kPitch + inner_column);
-    const int count = whole || how.features - column > 16 ? 16 : how.features - column;
-    if (other) {
-      if (whole) *reinterpret_cast<int4*>(others) = *reinterpret_cast<const int4*>(other + place);
-#pragma unroll
-      for (int j = 0; j < 16; ++j) {
-        if (j >= count) break;
-        const uint32 byte = whole ? others[j] : other[place + j];
-        const int level = after.low < 0 ? int(int8(levels[j])) : int(levels[j]);
-        levels[j] = uint8(WithOther(level, byte, after));
-      }
-    }
-    if (whole) {
-      *reinterpret_cast<int4*>(static_cast<uint8*>(y) + place) = *reinterpret_cast<const int4*>(levels);
-    } else {
-#pragma unroll
-      for (int j = 0; j < 16; ++j)
-        if (j < count) static_cast<uint8*>(y)[place + j] = levels[j];
-    }
+  for (int i = threadIdx.x; i < FINISHED; i += THREADS) {
+    const Place place(i);
+    if (!place.inside(how)) continue;
+    const uint8* from = shared + place.inner_row * kPitch + place.inner_column;
+    uint8* to = static_cast<uint8*>(y) + place.at(how);
+    if (whole) *reinterpret_cast<int4*>(to) = *reinterpret_cast<const int4*>(from);
+    else for (int j = 0; j < 16 && place.column + j < how.features; ++j) to[j] = from[j];
   }
 }
 #endif
@@ -251,18 +336,27 @@ ByteConvolution(const uint8* x, const int8* w, const int* w_sums, const float* f
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int warp_k = warp % WARPS_K, warp_m = warp / WARPS_K % WARPS_M, warp_n = warp / WARPS_K / WARPS_M;
   int sums[ROW_TILES][COLUMN_TILES][4] = {};
-  Loader loader(x, how);
-  const int stages = (how.chunks + CHUNKS - 1) / CHUNKS;
+  Loader loader(x, w, how);
+  const Columns columns(shared);
+  uint8* others = shared + FINISH_BYTES + COLUMNS * 12;
+  const int stages = (how.chunks + CHUNKS - 1) / CHUNKS, mine = blockIdx.x * COLUMNS + threadIdx.x;
 #pragma unroll
   for (int s = 0; s < STAGES - 1; ++s) {
-    if (s < stages) loader.Load(shared + s * STAGE_BYTES, w, how);
+    if (s < stages) loader.Load(shared + s * STAGE_BYTES, how);
+    if (OTHER && s == STAGES - 2) LoadOthers(others, other, how);
     asm volatile("cp.async.commit_group;");
+  }
+  if (threadIdx.x < COLUMNS) {
+    const bool there = mine < how.features;
+    columns.factor[threadIdx.x] = there ? factor[mine] : 0.0f;
+    columns.shift[threadIdx.x] = there && shift ? shift[mine] : 0.0f;
+    columns.moved[threadIdx.x] = there ? uint32(bias ? bias[mine] : 0) - uint32(after.x_zero) * uint32(w_sums[mine]) : 0u;
   }
   for (int s = 0; s < stages; ++s) {
     asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
     __syncthreads();
     const int next = s + STAGES - 1;
-    if (next < stages) loader.Load(shared + next % STAGES * STAGE_BYTES, w, how);
+    if (next < stages) loader.Load(shared + next % STAGES * STAGE_BYTES, how);
     asm volatile("cp.async.commit_group;");
     const uint8 *left = shared + s % STAGES * STAGE_BYTES, *right = left + ROWS * DEPTH;
 #pragma unroll
@@ -285,14 +379,15 @@ ByteConvolution(const uint8* x, const int8* w, const int* w_sums, const float* f
   }
   asm volatile("cp.async.wait_all;");
   __syncthreads();
-  Finish(shared, sums, warp_m, warp_n, warp_k, {w_sums, factor, bias, shift, after.x_zero}, other, y, how, after);
+  Finish(shared, sums, warp_m, warp_n, warp_k, columns, others, y, how, after);
 }
 )";
 
 struct Windows {
   int64_t image_bytes;
   int32_t rows, features, channels, pixel_bytes, tap_bytes, chunks;
-  int32_t height, width, made_height, made_width, kernel_x, stride_y, stride_x, dilation_y, dilation_x, top, left;
+  int32_t height, width, made_height, made_width, kernel_y, kernel_x, stride_y, stride_x, dilation_y, dilation_x;
+  int32_t top, left;
   uint32_t fill;
 };
 
@@ -300,17 +395,21 @@ struct Tile {
   int rows, columns, depth, warps_m, warps_n, warps_k, stages;
 
   unsigned threads() const { return static_cast<unsigned>(32 * warps_m * warps_n * warps_k); }
-  unsigned shared_bytes() const {
+  // Stages, and later what warps exchange; behind it what belongs to columns, and the other operand.
+  int finish_bytes() const {
     const int loads = (rows + columns) * depth * stages;
-    const int ends = warps_k > 1 ? warps_k * rows * (columns + 4) * 4 : rows * (columns + 16);
-    return static_cast<unsigned>(std::max(loads, ends));
+    return std::max(loads, warps_k > 1 ? warps_k * rows * (columns + 4) * 4 : rows * (columns + 16));
+  }
+  unsigned shared_bytes(bool has_other) const {
+    return static_cast<unsigned>(finish_bytes() + columns * 12 + (has_other ? rows * (columns + 16) : 0));
   }
 };
 
 constexpr Tile kTiles[] = {
-    {128, 128, 64, 2, 4, 1, 4}, {128, 256, 64, 2, 4, 1, 3}, {128, 64, 64, 4, 2, 1, 4}, {64, 128, 64, 2, 4, 1, 4},
+    {128, 128, 64, 2, 4, 1, 4}, {128, 128, 64, 2, 2, 1, 4}, {128, 64, 64, 4, 2, 1, 4}, {128, 64, 64, 2, 2, 1, 4},
     {64, 64, 64, 2, 2, 1, 4},   {64, 64, 128, 2, 2, 2, 3},  {64, 32, 128, 2, 1, 4, 3}, {32, 64, 128, 1, 2, 4, 3},
     {32, 32, 128, 1, 1, 4, 4},  {32, 32, 256, 1, 1, 8, 3},  {16, 64, 128, 1, 2, 4, 4}, {16, 32, 256, 1, 1, 8, 3},
+    {64, 128, 64, 1, 4, 1, 4},  {128, 128, 128, 2, 2, 1, 3},
 };
 constexpr int kTileCount = static_cast<int>(std::size(kTiles));
 
@@ -358,7 +457,7 @@ Windows WindowsOf(const ByteWindows& windows, const std::optional<PaddedBytes>& 
   how.height = static_cast<int32_t>(padded ? padded->made_height : y.input);
   how.width = static_cast<int32_t>(padded ? padded->made_width : x.input);
   how.top = static_cast<int32_t>(runs ? 0 : y.pad_begin), how.left = static_cast<int32_t>(runs ? 0 : x.pad_begin);
-  how.kernel_x = static_cast<int32_t>(runs ? 1 : x.kernel);
+  how.kernel_y = static_cast<int32_t>(y.kernel), how.kernel_x = static_cast<int32_t>(runs ? 1 : x.kernel);
   how.pixel_bytes = static_cast<int32_t>(pixel);
   how.channels = static_cast<int32_t>(runs ? tap : pixel);
   how.tap_bytes = static_cast<int32_t>(tap);
@@ -373,12 +472,20 @@ int PieceOf(const ByteWindows& windows, const Windows& how) {
   return step % 16 == 0 ? 16 : step % 8 == 0 ? 8 : 4;
 }
 
-KernelSource SourceOf(const Tile& tile, bool is_signed, int piece) {
+// What else is compiled into a kernel: 0 for no other operand, 1 where what the sums became is the first, 2 the second.
+struct Variant {
+  bool is_signed = false, many_taps = false;
+  int piece = 16, other = 0;
+};
+
+KernelSource SourceOf(const Tile& tile, const Variant& variant) {
   return {"ByteConvolution",
           Cat("#define ROWS ", tile.rows, "\n#define COLUMNS ", tile.columns, "\n#define DEPTH ", tile.depth,
               "\n#define WARPS_M ", tile.warps_m, "\n#define WARPS_N ", tile.warps_n, "\n#define WARPS_K ",
-              tile.warps_k, "\n#define STAGES ", tile.stages, "\n#define PIECE ", piece, "\n#define X_KIND \"",
-              is_signed ? "s8" : "u8", "\"", kAfterBytesSource, kSource)};
+              tile.warps_k, "\n#define STAGES ", tile.stages, "\n#define FINISH_BYTES ", tile.finish_bytes(),
+              "\n#define PIECE ", variant.piece, "\n#define OTHER ", variant.other, "\n#define MANY_TAPS ",
+              variant.many_taps, "\n#define X_KIND \"", variant.is_signed ? "s8" : "u8", "\"", kAfterBytesSource,
+              kSource)};
 }
 
 // Those that leave most of the device idle, or cut finely what is large, are not even timed.
@@ -392,14 +499,14 @@ bool IsWorthTiming(const Tile& tile, const Windows& how, int multiprocessors) {
   return tile.warps_k == 1 || blocks <= int64_t{multiprocessors} * 16;
 }
 
-void LaunchTile(const Device& device, const Tile& tile, const Windows& how, DType x_type, int piece,
+void LaunchTile(const Device& device, const Tile& tile, const Windows& how, const Variant& variant,
                 const AfterBytes& after, const ByteOperands& operands) {
-  const bool is_signed = x_type == DType::kInt8;
   const Grid grid{static_cast<unsigned>((how.features + tile.columns - 1) / tile.columns), tile.threads(),
-                  tile.shared_bytes(), static_cast<unsigned>((how.rows + tile.rows - 1) / tile.rows)};
-  const std::string key = Cat("byte convolution ", tile.rows, " ", tile.columns, " ", tile.depth, " ", tile.warps_k,
-                              " ", tile.stages, " ", piece, is_signed);
-  Launch(device, FindKernel(device, key, [&] { return SourceOf(tile, is_signed, piece); }), grid, operands.x,
+                  tile.shared_bytes(after.has_other), static_cast<unsigned>((how.rows + tile.rows - 1) / tile.rows)};
+  const std::string key = Cat("byte convolution ", tile.rows, " ", tile.columns, " ", tile.depth, " ", tile.warps_m,
+                              " ", tile.warps_n, " ", tile.warps_k, " ", variant.piece, " ", variant.other, " ",
+                              variant.is_signed, variant.many_taps);
+  Launch(device, FindKernel(device, key, [&] { return SourceOf(tile, variant); }), grid, operands.x,
          operands.filter->rows.address(), operands.filter->sums.address(), operands.factor, operands.bias,
          operands.shift, operands.other, operands.y, how, after);
 }
@@ -491,7 +598,8 @@ void ConvolveBytes(const Device& device, const ByteWindows& windows, DType x_typ
   const auto fill = static_cast<uint8_t>(after.x_zero);
   const std::optional<PaddedBytes> padding = PaddingOf(windows, fill);
   const Windows how = WindowsOf(windows, padding, fill);
-  const int piece = PieceOf(windows, how);
+  const Variant variant{x_type == DType::kInt8, how.kernel_y * how.kernel_x > 32, PieceOf(windows, how),
+                        !after.has_other ? 0 : after.made_is_second ? 2 : 1};
   Tensor image;
   ByteOperands from = operands;
   if (padding) {
@@ -500,25 +608,25 @@ void ConvolveBytes(const Device& device, const ByteWindows& windows, DType x_typ
     from.x = image.address();
   }
   const std::string key =
-      Cat("bytes ", how.rows, " ", how.features, " ", how.chunks, " ", how.tap_bytes, " ", how.kernel_x, " ",
+      Cat("tiles of bytes ", how.rows, " ", how.features, " ", how.chunks, " ", how.tap_bytes, " ", how.kernel_x, " ",
           how.made_width, " ", how.stride_x, " ", how.dilation_x, " ", after.has_other, after.is_float);
-  if (tile) return LaunchTile(device, kTiles[*tile], how, x_type, piece, after, from);
+  if (tile) return LaunchTile(device, kTiles[*tile], how, variant, after, from);
   const int way = Choices::Of(device).Fastest(device, key, kTileCount, [&](int i) {
     if (!IsWorthTiming(kTiles[i], how, device.facts().multiprocessors) ||
-        kTiles[i].shared_bytes() > static_cast<unsigned>(device.facts().shared_bytes_per_block))
+        kTiles[i].shared_bytes(after.has_other) > static_cast<unsigned>(device.facts().shared_bytes_per_block))
       Fail(ErrorCode::kUnsupported, "not for these sizes");
-    LaunchTile(device, kTiles[i], how, x_type, piece, after, from);
+    LaunchTile(device, kTiles[i], how, variant, after, from);
   });
-  LaunchTile(device, kTiles[way], how, x_type, piece, after, from);
+  LaunchTile(device, kTiles[way], how, variant, after, from);
 }
 
 int ByteTiles() { return kTileCount; }
 
 std::vector<KernelSource> ByteConvolutionSources() {
   std::vector<KernelSource> sources;
-  for (const Tile& tile : kTiles) sources.push_back(SourceOf(tile, false, 16));
-  sources.push_back(SourceOf(kTiles[4], true, 8));
-  sources.push_back(SourceOf(kTiles[9], true, 4));
+  for (const Tile& tile : kTiles) sources.push_back(SourceOf(tile, {.other = tile.warps_n % 3}));
+  sources.push_back(SourceOf(kTiles[4], {true, true, 8, 1}));
+  sources.push_back(SourceOf(kTiles[9], {true, false, 4, 2}));
   return sources;
 }
 

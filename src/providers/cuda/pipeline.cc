@@ -25,6 +25,7 @@
 #include "providers/cuda/join_scaled.h"
 #include "providers/cuda/move_transposes.h"
 #include "providers/cuda/stride_attention.h"
+#include "providers/cuda/trim_windows.h"
 #include "providers/cuda/widen_products.h"
 #include "providers/cuda/window_masks.h"
 
@@ -94,6 +95,7 @@ std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& i
   MoveTransposes(*special, facts);
   FuseWithWeights(*special, facts);
   InferNew(*special, facts);
+  if (TrimWindows(*special, facts)) InferNew(*special, facts);
   if (settings.lower != DType::kUndefined) LowerFloats(*special, facts, settings.lower, weights);
   if (settings.lower != DType::kUndefined && FuseJoinCasts(*special, facts)) InferNew(*special, facts);
   if (settings.tf32 || settings.lower != DType::kUndefined) {

@@ -39,8 +39,8 @@ Tensor RandomBytes(DType type, const Shape& shape, uint64_t seed) {
 }
 
 Tensor ChannelsLast(const Tensor& x) {
-  return testing::RunNode(
-             testing::OneNode("Transpose", 1, {Attribute("perm", std::vector<int64_t>{0, 2, 3, 1})}), {x})[0]
+  return testing::RunNode(testing::OneNode("Transpose", 1, {Attribute("perm", std::vector<int64_t>{0, 2, 3, 1})}),
+                          {x})[0]
       .tensor();
 }
 
@@ -54,7 +54,8 @@ class BytesOnDevice : public DeviceTest {
     const bool first = channels < 4;
     const Tensor image = RandomBytes(test.type, test.x, seed + 1), x = first ? image : ChannelsLast(image);
     testing::Random random(static_cast<uint32_t>(seed));
-    Tensor factor = random.Floats({test.features}), bias(test.whole_bias ? DType::kInt32 : DType::kFloat, {test.features});
+    Tensor factor = random.Floats({test.features}),
+           bias(test.whole_bias ? DType::kInt32 : DType::kFloat, {test.features});
     for (int64_t i = 0; i < test.features; ++i) {
       factor.MutableData<float>()[i] *= 2e-3f;
       if (test.whole_bias)
@@ -74,9 +75,10 @@ class BytesOnDevice : public DeviceTest {
     Tensor other;
     if (test.has_other) {
       other = RandomBytes(DType::kInt8, expected.shape(), seed + 2);
-      Node add = testing::OneNode("QuantizedAdd", 2,
-                                  {Attribute("a_factor", 0.7f), Attribute("b_factor", 0.4f), Attribute("b_zero", int64_t{11})},
-                                  kInternalDomain);
+      Node add =
+          testing::OneNode("QuantizedAdd", 2,
+                           {Attribute("a_factor", 0.7f), Attribute("b_factor", 0.4f), Attribute("b_zero", int64_t{11})},
+                           kInternalDomain);
       QuantizedStep{DType::kUInt8, -3, 20, 20, 255}.Write(add);
       expected = testing::RunNode(add, {other, expected})[0].tensor();
       after.AddOther(add, DType::kInt8, true);
@@ -104,24 +106,25 @@ TEST_F(BytesOnDevice, EveryTileGivesTheSameBits) {
   for (const WindowCase& test : kWindowCases) ExpectAllTiles(test, seed += 10);
 }
 
-// A first layer, a pool, two convolutions with a sum, single channels, groups, a mean and a product, as quantisers write
-// networks.
+// A first layer, a pool, two convolutions with a sum, single channels, groups, a mean and a product, as quantisers
+// write networks.
 Model Network(uint32_t seed, DType type) {
   QdqBuilder b(seed);
   const int32_t zero = type == DType::kInt8 ? -128 : 0, middle = zero + 120;
   auto conv = [&](const std::string& x, Shape w, int64_t groups, int64_t stride, int64_t pad) {
     const int64_t depth = w.CountBetween(1, 4);
-    return b.Add("Conv", {x, b.Weight(w, 0, true, DType::kInt8, 0.02f / std::sqrt(static_cast<float>(depth))),
-                          b.Constant(b.random.Floats({w[0]}))},
+    return b.Add("Conv",
+                 {x, b.Weight(w, 0, true, DType::kInt8, 0.02f / std::sqrt(static_cast<float>(depth))),
+                  b.Constant(b.random.Floats({w[0]}))},
                  {Attribute("group", groups), Attribute("strides", std::vector<int64_t>{stride, stride}),
                   Attribute("pads", std::vector<int64_t>(4, pad))});
   };
   auto relu = [&](const std::string& x) { return b.Pair(b.Add("Relu", {x}), 0.02f, type, zero); };
   std::string x = b.Pair("x", 0.01f, type, middle);
   x = relu(conv(x, {32, 3, 7, 7}, 1, 2, 3));
-  x = b.Pair(b.Add("MaxPool", {x}, {Attribute("kernel_shape", std::vector<int64_t>{3, 3}),
-                                    Attribute("strides", std::vector<int64_t>{2, 2}),
-                                    Attribute("pads", std::vector<int64_t>(4, 1))}),
+  x = b.Pair(b.Add("MaxPool", {x},
+                   {Attribute("kernel_shape", std::vector<int64_t>{3, 3}),
+                    Attribute("strides", std::vector<int64_t>{2, 2}), Attribute("pads", std::vector<int64_t>(4, 1))}),
              0.02f, type, zero);
   const std::string shorter = b.Pair(conv(x, {48, 32, 1, 1}, 1, 1, 0), 0.03f, type, middle);
   std::string y = relu(conv(x, {32, 32, 3, 3}, 1, 1, 1));
@@ -161,7 +164,9 @@ TEST_F(BytesOnDevice, NetworksAnswerAsTheCpu) {
         const std::vector<NamedValue> inputs{{"x", RandomTensor(DType::kFloat, {batch, 3, 37, 41}, 3)}};
         const Tensor expected = Session::FromModel(model, {.threads = 1})->Run(inputs)[0].tensor();
         auto session = Session::FromModel(
-            model, {.threads = 1, .provider = "cuda", .precision = precision == std::string("fp16") ? Precision::kFp16 : Precision::kFloat32});
+            model, {.threads = 1,
+                    .provider = "cuda",
+                    .precision = precision == std::string("fp16") ? Precision::kFp16 : Precision::kFloat32});
         for (int run = 0; run < 3; ++run) {
           const Tensor made = session->Run(inputs)[0].tensor();
           if (precision == std::string("fp16"))

@@ -406,9 +406,9 @@ struct Tile {
 };
 
 constexpr Tile kTiles[] = {
-    {128, 128, 64, 2, 4, 1, 4}, {128, 128, 64, 2, 2, 1, 4}, {128, 64, 64, 4, 2, 1, 4}, {128, 64, 64, 2, 2, 1, 4},
-    {64, 64, 64, 2, 2, 1, 4},   {64, 64, 128, 2, 2, 2, 3},  {64, 32, 128, 2, 1, 4, 3}, {32, 64, 128, 1, 2, 4, 3},
-    {32, 32, 128, 1, 1, 4, 4},  {32, 32, 256, 1, 1, 8, 3},  {16, 64, 128, 1, 2, 4, 4}, {16, 32, 256, 1, 1, 8, 3},
+    {128, 128, 64, 2, 4, 1, 4}, {128, 128, 64, 2, 2, 1, 4},  {128, 64, 64, 4, 2, 1, 4}, {128, 64, 64, 2, 2, 1, 4},
+    {64, 64, 64, 2, 2, 1, 4},   {64, 64, 128, 2, 2, 2, 3},   {64, 32, 128, 2, 1, 4, 3}, {32, 64, 128, 1, 2, 4, 3},
+    {32, 32, 128, 1, 1, 4, 4},  {32, 32, 256, 1, 1, 8, 3},   {16, 64, 128, 1, 2, 4, 4}, {16, 32, 256, 1, 1, 8, 3},
     {64, 128, 64, 1, 4, 1, 4},  {128, 128, 128, 2, 2, 1, 3},
 };
 constexpr int kTileCount = static_cast<int>(std::size(kTiles));
@@ -479,18 +479,19 @@ struct Variant {
 };
 
 KernelSource SourceOf(const Tile& tile, const Variant& variant) {
-  return {"ByteConvolution",
-          Cat("#define ROWS ", tile.rows, "\n#define COLUMNS ", tile.columns, "\n#define DEPTH ", tile.depth,
-              "\n#define WARPS_M ", tile.warps_m, "\n#define WARPS_N ", tile.warps_n, "\n#define WARPS_K ",
-              tile.warps_k, "\n#define STAGES ", tile.stages, "\n#define FINISH_BYTES ", tile.finish_bytes(),
-              "\n#define PIECE ", variant.piece, "\n#define OTHER ", variant.other, "\n#define MANY_TAPS ",
-              variant.many_taps, "\n#define X_KIND \"", variant.is_signed ? "s8" : "u8", "\"", kAfterBytesSource,
-              kSource)};
+  return {
+      "ByteConvolution",
+      Cat("#define ROWS ", tile.rows, "\n#define COLUMNS ", tile.columns, "\n#define DEPTH ", tile.depth,
+          "\n#define WARPS_M ", tile.warps_m, "\n#define WARPS_N ", tile.warps_n, "\n#define WARPS_K ", tile.warps_k,
+          "\n#define STAGES ", tile.stages, "\n#define FINISH_BYTES ", tile.finish_bytes(), "\n#define PIECE ",
+          variant.piece, "\n#define OTHER ", variant.other, "\n#define MANY_TAPS ", variant.many_taps,
+          "\n#define X_KIND \"", variant.is_signed ? "s8" : "u8", "\"", kAfterBytesSource, kSource)};
 }
 
 // Those that leave most of the device idle, or cut finely what is large, are not even timed.
 bool IsWorthTiming(const Tile& tile, const Windows& how, int multiprocessors) {
-  const int64_t down = (how.rows + tile.rows - 1) / tile.rows, across = (how.features + tile.columns - 1) / tile.columns;
+  const int64_t down = (how.rows + tile.rows - 1) / tile.rows,
+                across = (how.features + tile.columns - 1) / tile.columns;
   if (down > 65535) return false;
   if (tile.rows > 32 && how.rows <= tile.rows / 2) return false;
   if (tile.columns > 64 && how.features <= tile.columns / 2) return false;
@@ -503,9 +504,9 @@ void LaunchTile(const Device& device, const Tile& tile, const Windows& how, cons
                 const AfterBytes& after, const ByteOperands& operands) {
   const Grid grid{static_cast<unsigned>((how.features + tile.columns - 1) / tile.columns), tile.threads(),
                   tile.shared_bytes(after.has_other), static_cast<unsigned>((how.rows + tile.rows - 1) / tile.rows)};
-  const std::string key = Cat("byte convolution ", tile.rows, " ", tile.columns, " ", tile.depth, " ", tile.warps_m,
-                              " ", tile.warps_n, " ", tile.warps_k, " ", variant.piece, " ", variant.other, " ",
-                              variant.is_signed, variant.many_taps);
+  const std::string key =
+      Cat("byte convolution ", tile.rows, " ", tile.columns, " ", tile.depth, " ", tile.warps_m, " ", tile.warps_n, " ",
+          tile.warps_k, " ", variant.piece, " ", variant.other, " ", variant.is_signed, variant.many_taps);
   Launch(device, FindKernel(device, key, [&] { return SourceOf(tile, variant); }), grid, operands.x,
          operands.filter->rows.address(), operands.filter->sums.address(), operands.factor, operands.bias,
          operands.shift, operands.other, operands.y, how, after);
@@ -599,7 +600,9 @@ void ConvolveBytes(const Device& device, const ByteWindows& windows, DType x_typ
   const std::optional<PaddedBytes> padding = PaddingOf(windows, fill);
   const Windows how = WindowsOf(windows, padding, fill);
   const Variant variant{x_type == DType::kInt8, how.kernel_y * how.kernel_x > 32, PieceOf(windows, how),
-                        !after.has_other ? 0 : after.made_is_second ? 2 : 1};
+                        !after.has_other       ? 0
+                        : after.made_is_second ? 2
+                                               : 1};
   Tensor image;
   ByteOperands from = operands;
   if (padding) {

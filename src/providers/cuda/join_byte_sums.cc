@@ -8,9 +8,7 @@
 namespace ferry::cuda {
 namespace {
 
-bool IsInternal(const Node& node, std::string_view op) {
-  return node.op_type == op && node.domain == kInternalDomain;
-}
+bool IsInternal(const Node& node, std::string_view op) { return node.op_type == op && node.domain == kInternalDomain; }
 
 class SumJoiner {
  public:
@@ -29,7 +27,8 @@ class SumJoiner {
     if (add.inputs.size() != 2 || add.inputs[0] == add.inputs[1]) return;
     int chosen = -1;
     for (const std::string& input : add.inputs)
-      if (const int producer = editor_.Producer(input); producer > chosen && IsTaken(producer, index)) chosen = producer;
+      if (const int producer = editor_.Producer(input); producer > chosen && IsTaken(producer, index))
+        chosen = producer;
     if (chosen < 0) return;
     const Node conv = editor_.node(static_cast<size_t>(chosen));
     Node joined = Joined(conv, add);

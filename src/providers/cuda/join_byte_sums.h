@@ -1,4 +1,5 @@
-// A QuantizedAdd behind a QuantizedNhwcConv that nobody else reads becomes part of its kernel: a chain of the two nodes.
+// A QuantizedAdd behind a QuantizedNhwcConv that nobody else reads becomes part of its kernel: a chain of the two
+// nodes.
 #pragma once
 
 #include "graph/model.h"

@@ -159,15 +159,18 @@ KernelSource AddSource(DType a, DType b, bool aligned) {
 
 void PadBytes(const Device& device, const PaddedBytes& how, const std::byte* x, std::byte* y) {
   const int64_t groups = how.batch * how.made_height * how.made_width * how.made_channels / 4;
-  Launch(device, FindKernel(device, "pad bytes", [] { return KernelSource{"PadBytes", kPadSource}; }),
+  Launch(device,
+         FindKernel(device, "pad bytes",
+                    [] {
+                      return KernelSource{"PadBytes", kPadSource};
+                    }),
          GridFor(device, groups), x, y, how);
 }
 
 void ConvolveBytesDirectly(const Device& device, const DirectBytes& how, DType x_type, const AfterBytes& after,
                            const Tensor& w, const ByteOperands& operands) {
-  const Function function = FindKernel(device, Cat("direct bytes ", x_type), [&] {
-    return WithType("DirectBytesConvolution", x_type, kDirectSource);
-  });
+  const Function function = FindKernel(device, Cat("direct bytes ", x_type),
+                                       [&] { return WithType("DirectBytesConvolution", x_type, kDirectSource); });
   Launch(device, function, GridFor(device, how.total), operands.x, w.address(), operands.factor, operands.bias,
          operands.shift, operands.y, how, after);
 }
@@ -204,14 +207,18 @@ void AddBytes(const Device& device, const AfterBytes& sum, const Tensor& a, cons
 }
 
 void LookUpBytes(const Device& device, const Tensor& x, const Tensor& table, Tensor& y) {
-  Launch(device, FindKernel(device, "look up bytes", [] { return KernelSource{"LookUpBytes", kLookUpSource}; }),
+  Launch(device,
+         FindKernel(device, "look up bytes",
+                    [] {
+                      return KernelSource{"LookUpBytes", kLookUpSource};
+                    }),
          GridFor(device, y.size()), x.address(), table.address(), y.address(), y.size());
 }
 
-void AverageBytes(const Device& device, const ByteMean& mean, DType x_type, const AfterBytes& after,
-                  const std::byte* x, std::byte* y) {
-  const Function function = FindKernel(device, Cat("average bytes ", x_type),
-                                       [&] { return WithType("AverageBytes", x_type, kMeanSource); });
+void AverageBytes(const Device& device, const ByteMean& mean, DType x_type, const AfterBytes& after, const std::byte* x,
+                  std::byte* y) {
+  const Function function =
+      FindKernel(device, Cat("average bytes ", x_type), [&] { return WithType("AverageBytes", x_type, kMeanSource); });
   Launch(device, function, GridFor(device, mean.total, 64), x, y, mean, after);
 }
 

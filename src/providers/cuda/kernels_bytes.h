@@ -28,7 +28,7 @@ struct ByteMean {
   int64_t total, channels, pixels, channel_step, pixel_step;
   float factor;
 };
-void AverageBytes(const Device& device, const ByteMean& mean, DType x_type, const AfterBytes& after,
-                  const std::byte* x, std::byte* y);
+void AverageBytes(const Device& device, const ByteMean& mean, DType x_type, const AfterBytes& after, const std::byte* x,
+                  std::byte* y);
 
 }  // namespace ferry::cuda

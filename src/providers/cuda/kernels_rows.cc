@@ -356,8 +356,9 @@ extern "C" __global__ void RunPool(const ELEMENT* from, ELEMENT* to, const Pool 
 
 KernelSource PoolSource(DType type, const Pool& pool) {
   return {"RunPool", Cat("#define TEAM 32\n#define ELEMENT ", TypeName(type), "\n#define COMPUTE ",
-                         BitWidth(type) == 8 ? "float" : ComputeTypeName(type), "\n#define IS_MAX ", pool.is_max, "\n#define CHANNELS_LAST ",
-                         pool.channels_last, "\n#define INCLUDE_PADDING ", pool.include_padding, kTeam, kPoolSource)};
+                         BitWidth(type) == 8 ? "float" : ComputeTypeName(type), "\n#define IS_MAX ", pool.is_max,
+                         "\n#define CHANNELS_LAST ", pool.channels_last, "\n#define INCLUDE_PADDING ",
+                         pool.include_padding, kTeam, kPoolSource)};
 }
 
 Grid RowGrid(const Device& device, int64_t rows, int team) {
@@ -434,8 +435,8 @@ void Softmax(const Device& device, bool log, int64_t outer, int64_t count, int64
 
 void RoundedSoftmax(const Device& device, int64_t outer, int64_t count, int64_t inner, const Tensor& x, Tensor& y) {
   if (x.size() == 0) return;
-  Launch(device, FindKernel(device, "rounded softmax", [] { return RoundedSoftmaxSource(); }), RowGrid(device, outer * inner, 32),
-         x.address(), y.address(), outer * inner, count, inner);
+  Launch(device, FindKernel(device, "rounded softmax", [] { return RoundedSoftmaxSource(); }),
+         RowGrid(device, outer * inner, 32), x.address(), y.address(), outer * inner, count, inner);
 }
 
 void SoftmaxWithMask(const Device& device, const MaskedSoftmax& how, const Tensor& x, Tensor& y) {
@@ -510,9 +511,9 @@ std::vector<KernelSource> AllKernelSources() {
     shape.has_bias = shape.has_sum = flag;
     all.push_back(DepthwiseSource(shape, flag ? 4 : 1, flag ? 4 : 1));
   }
-  for (auto more :
-       {LayoutSources, IndexSources, FillSources, RecurrentSources, ChannelSources, QuantizedSources, ByteSources, FlashSources,
-        PackSources, PatchSources, GroupedSources, JoinSources, ProductSources, FewRowsSources, RotarySources})
+  for (auto more : {LayoutSources, IndexSources, FillSources, RecurrentSources, ChannelSources, QuantizedSources,
+                    ByteSources, FlashSources, PackSources, PatchSources, GroupedSources, JoinSources, ProductSources,
+                    FewRowsSources, RotarySources})
     for (KernelSource& source : more()) all.push_back(std::move(source));
   return all;
 }

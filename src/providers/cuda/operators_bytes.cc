@@ -48,9 +48,18 @@ ByteWay WayOf(const NhwcConvPlan& plan, bool last, bool has_cores) {
 DirectBytes DirectOf(const NhwcConvPlan& plan, bool last) {
   const ConvPlan& conv = plan.conv;
   const int64_t inputs = conv.counts.input, outputs = conv.counts.output;
-  DirectBytes how{conv.batch * outputs * conv.features, conv.channels, conv.features, conv.group_channels,
-                  conv.group_features, inputs, outputs, plan.channels_first ? inputs : 1,
-                  plan.channels_first ? 1 : conv.channels, last ? 1 : outputs, last ? conv.features : 1, {}};
+  DirectBytes how{conv.batch * outputs * conv.features,
+                  conv.channels,
+                  conv.features,
+                  conv.group_channels,
+                  conv.group_features,
+                  inputs,
+                  outputs,
+                  plan.channels_first ? inputs : 1,
+                  plan.channels_first ? 1 : conv.channels,
+                  last ? 1 : outputs,
+                  last ? conv.features : 1,
+                  {}};
   for (size_t i = 0; i < 3; ++i) {
     const WindowAxis& axis = plan.axes[i];
     how.axes[i] = {axis.input, axis.output, axis.kernel, axis.stride, axis.dilation, axis.pad_begin};
@@ -169,8 +178,8 @@ std::optional<ChosenKernel> ChooseConvolution(const OperatorRequest& request, co
   if (const Device* device = request.settings.device) {
     WeightCache& weights = request.request.weights;
     if (convolver.way == ByteWay::kTensorCores)
-      convolver.filter = weights.Get<ByteFilter>(
-          *w, Cat("bytes in cuda", plan.channels_first), [&] { return PackByteFilter(*device, *WindowsOf(plan), *w); });
+      convolver.filter = weights.Get<ByteFilter>(*w, Cat("bytes in cuda", plan.channels_first),
+                                                 [&] { return PackByteFilter(*device, *WindowsOf(plan), *w); });
     else if (convolver.way == ByteWay::kDepthwise)
       convolver.w = weights.Get<Tensor>(*w, "single bytes in cuda", [&] { return SingleChannels(*device, *w); });
     else
@@ -195,8 +204,8 @@ std::optional<ChosenKernel> ChooseByteMatMul(const OperatorRequest& request) {
   if (!CanConvolveBytes(windows)) return std::nullopt;
   std::shared_ptr<const ByteFilter> filter;
   if (const Device* device = request.settings.device)
-    filter = request.request.weights.Get<ByteFilter>(
-        w, Cat("byte matrix in cuda", turned), [&] { return PackByteMatrix(*device, w, turned); });
+    filter = request.request.weights.Get<ByteFilter>(w, Cat("byte matrix in cuda", turned),
+                                                     [&] { return PackByteMatrix(*device, w, turned); });
   auto run = [=](const Device& device, OpContext& context) {
     const Tensor x = Aligned(device, context.Input(0));
     ByteWindows rows = windows;

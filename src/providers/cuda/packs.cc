@@ -188,7 +188,8 @@ int TeamFor(int64_t packs) {
 bool NormalizePacks(const Device& device, int64_t count, float epsilon, bool centered, const Tensor& x,
                     const Tensor* scale, const Tensor* bias, Tensor& y) {
   const int width = WidthOf(x.dtype());
-  if (IsByte(x.dtype()) || !IsPacked(x.dtype(), {&x, scale, bias, &y}) || count % width != 0 || count > 256 * kMostPacks * width)
+  if (IsByte(x.dtype()) || !IsPacked(x.dtype(), {&x, scale, bias, &y}) || count % width != 0 ||
+      count > 256 * kMostPacks * width)
     return false;
   const int64_t packs = count / width, rows = x.size() / count;
   const int team = TeamFor(packs), kept = static_cast<int>((packs + team - 1) / team);
@@ -228,8 +229,11 @@ std::vector<KernelSource> PackSources() {
   Pool largest, mean;
   mean.is_max = false;
   return {NormalizeSource(DType::kFloat16, 16, 3, true, true, true),
-          NormalizeSource(DType::kFloat, 128, 2, false, true, false), PoolSource(DType::kFloat16, largest),
-          PoolSource(DType::kFloat, mean), PoolSource(DType::kInt8, largest), PoolSource(DType::kUInt8, largest)};
+          NormalizeSource(DType::kFloat, 128, 2, false, true, false),
+          PoolSource(DType::kFloat16, largest),
+          PoolSource(DType::kFloat, mean),
+          PoolSource(DType::kInt8, largest),
+          PoolSource(DType::kUInt8, largest)};
 }
 
 }  // namespace ferry::cuda

@@ -75,7 +75,8 @@ bool TrimWindows(Graph& graph, const GraphFacts& facts) {
       begins.push_back(axis.pad_begin - taps[a].first * axis.dilation);
       ends.push_back(axis.pad_end - (axis.kernel - taps[a].first - taps[a].count) * axis.dilation);
     }
-    if (*std::min_element(begins.begin(), begins.end()) < 0 || *std::min_element(ends.begin(), ends.end()) < 0) continue;
+    if (*std::min_element(begins.begin(), begins.end()) < 0 || *std::min_element(ends.begin(), ends.end()) < 0)
+      continue;
     trimmed.Remove("auto_pad");
     trimmed.Set("kernel_shape", kernel);
     trimmed.Set("dilations", dilations);

@@ -55,6 +55,7 @@ std::vector<KernelSource> ByteConvolutionSources();
 
 // Part of every kernel that ends in quantised numbers.
 extern const char kAfterBytesSource[];
+extern const char kByteConvolutionSource[];
 
 // An image of bytes with more channels, more pixels around it, and its channels last. Bytes that were not there are
 // `fill`.

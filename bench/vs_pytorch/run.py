@@ -2,17 +2,21 @@
 """Ferry against PyTorch on an NVIDIA GPU, in turns: the same networks, batches and precisions.
 
     bench/vs_pytorch/run.py --ferry build/ferry [--only resnet50,bert_base] [--batches 1,32] [--precisions tf32,fp16]
+                            [--together 12]
 
 PyTorch is the faster of the network captured into a CUDA graph (channels last for convolutional networks, cuDNN's
 search on) and torch.compile(mode='reduce-overhead'); --no-compile leaves the second out, which takes most of the time.
-Inputs lie on the GPU and results stay there. Each turn is 30 runs of PyTorch by the GPU's clock, then 30 of Ferry by the
+--together N makes N networks ready at once, in processes of their own, and then times them one after the other while the
+others wait. Ferry should know its choices by then, which are timed too: run `ferry bench` on each network before. Inputs lie on the GPU and results stay there. Each turn is 30 runs of PyTorch by the GPU's clock, then 30 of Ferry by the
 host's; a figure is the median of the turns' medians. Ferry's first run, which finds what is fastest, comes before. The
 last column is PyTorch's time over Ferry's: above 1, Ferry is faster.
 """
 import argparse
+import concurrent.futures
 import json
 import logging
 import math
+import os
 import pathlib
 import statistics
 import subprocess
@@ -137,17 +141,61 @@ class Ferry:
         self.process.communicate()
 
 
-def measure(options, name, batch, precision, folder):
-    model = unpack(name, folder)
-    with torch.inference_mode(), Ferry(options.ferry, model, name, batch, precision) as ferry:
-        ways = pytorch_ways(name, batch, precision, not options.no_compile)
+def measure(options, cell, folder):
+    """What a process of its own does for one network: gets ready, says so, and times it when it is asked."""
+    name, batch, precision = cell.split(":")
+    with torch.inference_mode(), Ferry(options.ferry, folder / f"{name}.onnx", name, int(batch), precision) as ferry:
+        ways = pytorch_ways(name, int(batch), precision, not options.no_compile)
+        torch.cuda.synchronize()
+        print("ready", flush=True)
+        sys.stdin.readline()
         theirs, ours = {way: [] for way in ways}, []
         for _ in range(options.turns):
             for way, run in ways.items():
                 theirs[way].append(median_ms(run))
             ours.append(ferry.median_ms())
     best = min(theirs, key=lambda way: statistics.median(theirs[way]))
-    return best, statistics.median(theirs[best]), statistics.median(ours)
+    print(json.dumps([best, statistics.median(theirs[best]), statistics.median(ours)]), flush=True)
+
+
+class Cell:
+    """One network at one batch and precision, in a process of its own."""
+
+    def __init__(self, cell, folder):
+        self.cell = cell
+        own = ["--cell", cell, "--models", str(folder)]
+        environment = dict(os.environ, TORCHINDUCTOR_COMPILE_THREADS="2", OMP_NUM_THREADS="2")
+        self.process = subprocess.Popen([sys.executable, __file__, *sys.argv[1:], *own], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+    def line(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(self.process.communicate()[1].strip().splitlines()[-1])
+        return line
+
+    def wait(self):
+        try:
+            self.line()
+            return True
+        except (RuntimeError, IndexError) as error:
+            print(f"{self.cell}: {error}", file=sys.stderr, flush=True)
+            return False
+
+    def measure(self):
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.line())
+        self.process.communicate()
+        return answer
+
+
+def run_cells(cells, folder, together):
+    """Rows of the table, in the order of the cells."""
+    for begin in range(0, len(cells), together):
+        wave = [Cell(cell, folder) for cell in cells[begin:begin + together]]
+        for cell in [cell for cell in wave if cell.wait()]:
+            yield cell.cell.split(":"), cell.measure()
 
 
 def main():
@@ -158,7 +206,9 @@ def main():
     parser.add_argument("--batches", default="1,32")
     parser.add_argument("--precisions", default="tf32,fp16")
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--together", type=int, default=1, help="networks that are made ready at once")
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--cell", help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)
@@ -166,25 +216,23 @@ def main():
     torch.backends.cudnn.benchmark = True
     torch.manual_seed(0)
     folder = pathlib.Path(options.models or tempfile.mkdtemp())
+    if options.cell:
+        return measure(options, options.cell, folder)
     folder.mkdir(parents=True, exist_ok=True)
+    names = options.only.split(",")
+    with concurrent.futures.ProcessPoolExecutor(max(1, min(options.together, 8))) as pool:
+        list(pool.map(unpack, names, [folder] * len(names)))
+    cells = [f"{name}:{batch}:{precision}" for name in names for precision in options.precisions.split(",")
+             for batch in options.batches.split(",") if name not in BATCH_OF_ONE or batch == "1"]
     print("| network | batch | precision | PyTorch's best | ms | Ferry ms | ratio |\n|---|---|---|---|---|---|---|")
     ratios = []
-    for name in options.only.split(","):
-        for precision in options.precisions.split(","):
-            for batch in map(int, options.batches.split(",")):
-                if name in BATCH_OF_ONE and batch != 1:
-                    continue
-                try:
-                    best, theirs, ours = measure(options, name, batch, precision, folder)
-                except Exception as error:
-                    print(f"{name} at batch {batch} in {precision}: {error}", file=sys.stderr, flush=True)
-                    continue
-                ratios.append(theirs / ours)
-                print(f"| {name} | {batch} | {precision} | {best} | {theirs:.3f} | {ours:.3f} | {ratios[-1]:.2f} |",
-                      flush=True)
+    for (name, batch, precision), (best, theirs, ours) in run_cells(cells, folder, options.together):
+        ratios.append(theirs / ours)
+        print(f"| {name} | {batch} | {precision} | {best} | {theirs:.3f} | {ours:.3f} | {ratios[-1]:.2f} |", flush=True)
     if ratios:
         mean = math.exp(statistics.fmean(map(math.log, ratios)))
-        print(f"\ngeometric mean {mean:.3f}, smallest {min(ratios):.2f}, below 1: {sum(r < 1 for r in ratios)}")
+        print(f"\ngeometric mean {mean:.3f} over {len(ratios)}, smallest {min(ratios):.2f}, "
+              f"below 1: {sum(r < 1 for r in ratios)}")
 
 
 if __name__ == "__main__":

@@ -50,6 +50,28 @@ class CudaPipeline : public ::testing::Test {
   FactsByName known_;
 };
 
+// Taps 8 pixels away from the middle of 6: one is left of 3×3; of 3×1 taps 4 away, all three.
+TEST_F(CudaPipeline, TapsThatAreNeverOnTheImageGo) {
+  const std::vector<int64_t> far(2, 8), all(4, 8), across = {1, 4}, beside = {0, 4, 0, 4};
+  Graph graph =
+      MakeGraph({2, 5, 6, 6},
+                {MakeNode("Conv", {"x", "w"}, {"a"}, {Attribute("dilations", far), Attribute("pads", all)}),
+                 MakeNode("Conv", {"a", "v"}, {"y"}, {Attribute("dilations", across), Attribute("pads", beside)})},
+                {MakeStored("w", RandomTensor(DType::kFloat, {7, 5, 3, 3}, 1)),
+                 MakeStored("v", RandomTensor(DType::kFloat, {4, 7, 1, 3}, 2))});
+  const Tensor expected = Evaluate(graph);
+  Settings settings;
+  Rewrite(graph, settings);
+  GraphFacts facts;
+  LoweredWeights weights;
+  const std::shared_ptr<Graph> special = RewriteForShapes(graph, known_, facts, settings, weights);
+  std::vector<Shape> filters;
+  for (const Node& node : special->nodes)
+    if (node.op_type == "NhwcConv") filters.push_back(special->FindInitializer(node.inputs[1])->Get().shape());
+  EXPECT_THAT(filters, ElementsAre(Shape{7, 5, 1, 1}, Shape{4, 7, 1, 3}));
+  ExpectClose(Evaluate(*special), expected, "trimmed");
+}
+
 // As PyTorch writes MultiheadAttention: queries, keys and values packed in rows, heads of several images side by side.
 TEST_F(CudaPipeline, AttentionReadsPackedProjections) {
   const int64_t length = 5, batch = 2, heads = 3, size = 16;

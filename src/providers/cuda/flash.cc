@@ -43,6 +43,21 @@ __device__ inline void Copy16(ELEMENT* to, const ELEMENT* from, bool inside) {
   const int bytes = inside ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(place), "l"(from), "r"(bytes));
 }
+__device__ inline float Power(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+__device__ inline void LoadKeys(ELEMENT* k_tile, const ELEMENT* k, int first, const Problem& p) {
+#if K_IS_TURNED
+  for (int i = threadIdx.x; i < KEYS * DEPTH; i += WARPS * 32) {
+    const int key = i % KEYS, d = i / KEYS;
+    k_tile[key * K_PITCH + d] = first + key < p.keys ? k[(first + key) * p.k[2] + d * p.k[3]] : ELEMENT();
+  }
+#else
+  for (int i = threadIdx.x; i < KEYS * (DEPTH / PER_COPY); i += WARPS * 32) {
+    const int key = i / (DEPTH / PER_COPY), d = i % (DEPTH / PER_COPY) * PER_COPY;
+    const bool inside = first + key < p.keys;
+    Copy16(k_tile + key * K_PITCH + d, k + (inside ? (first + key) * p.k[2] + d : 0), inside);
+  }
+#endif
+}
 extern "C" __global__ void __launch_bounds__(WARPS * 32) Flash(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v,
                                                                const MASK* mask, ELEMENT* out, const Problem p) {
   extern __shared__ uint4 shared[];
@@ -80,21 +95,10 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) Flash(const ELEMENT* q,
   for (int n = 0; n < VALUES / 8; ++n) made[n][0] = made[n][1] = made[n][2] = made[n][3] = 0;
   float largest[2] = {-INFINITY_, -INFINITY_}, sum[2] = {0, 0};
 
+  LoadKeys(k_tile, k, 0, p);
+  asm volatile("cp.async.commit_group;");
   for (int first = 0; first < p.keys; first += KEYS) {
     __syncthreads();
-#if K_IS_TURNED
-    for (int i = thread; i < KEYS * DEPTH; i += WARPS * 32) {
-      const int key = i % KEYS, d = i / KEYS;
-      k_tile[key * K_PITCH + d] = first + key < p.keys ? k[(first + key) * p.k[2] + d * p.k[3]] : ELEMENT();
-    }
-#else
-    for (int i = thread; i < KEYS * (DEPTH / PER_COPY); i += WARPS * 32) {
-      const int key = i / (DEPTH / PER_COPY), d = i % (DEPTH / PER_COPY) * PER_COPY;
-      const bool inside = first + key < p.keys;
-      Copy16(k_tile + key * K_PITCH + d, k + (inside ? (first + key) * p.k[2] + d : 0), inside);
-    }
-#endif
-    asm volatile("cp.async.commit_group;");
     for (int i = thread; i < KEYS * (VALUES / PER_COPY); i += WARPS * 32) {
       const int key = i / (VALUES / PER_COPY), d = i % (VALUES / PER_COPY) * PER_COPY;
       const bool inside = first + key < p.keys;
@@ -151,14 +155,14 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) Flash(const ELEMENT* q,
       largest[r] = fmaxf(largest[r], __shfl_xor_sync(FULL_WARP, largest[r], 1));
       largest[r] = fmaxf(largest[r], __shfl_xor_sync(FULL_WARP, largest[r], 2));
       shift[r] = largest[r] == -INFINITY_ ? 0.0f : largest[r];
-      fade[r] = exp2f((before[r] - shift[r]) * 1.44269504f);
+      fade[r] = Power((before[r] - shift[r]) * 1.44269504f);
       sum[r] *= fade[r];
     }
 #pragma unroll
     for (int n = 0; n < KEYS / 8; ++n)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        scores[n][i] = exp2f((scores[n][i] - shift[i / 2]) * 1.44269504f);
+        scores[n][i] = Power((scores[n][i] - shift[i / 2]) * 1.44269504f);
         sum[i / 2] += scores[n][i];
       }
 #pragma unroll
@@ -168,6 +172,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) Flash(const ELEMENT* q,
 
     asm volatile("cp.async.wait_group 0;");
     __syncthreads();
+    // Nobody reads these keys any more: the next ones come while the values are multiplied.
+    if (first + KEYS < p.keys) LoadKeys(k_tile, k, first + KEYS, p);
+    asm volatile("cp.async.commit_group;");
 #pragma unroll
     for (int s = 0; s < KEYS / STEP; ++s) {
       uint32 weights[4];

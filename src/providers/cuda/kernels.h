@@ -28,6 +28,8 @@ bool CanReduce(Reduction reduction, DType type);
 
 // Along [outer, count, inner]: of `count` elements that lie `inner` apart.
 void Softmax(const Device& device, bool log, int64_t outer, int64_t count, int64_t inner, const Tensor& x, Tensor& y);
+// Of bfloat16, rounded after every step.
+void RoundedSoftmax(const Device& device, int64_t outer, int64_t count, int64_t inner, const Tensor& x, Tensor& y);
 // softmax(x · scale + mask) of rows; `mask` may be null, else row r reads its row `mask_rows[r]`.
 struct MaskedSoftmax {
   int64_t rows = 0, count = 0;

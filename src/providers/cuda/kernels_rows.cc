@@ -21,6 +21,7 @@ std::vector<KernelSource> FillSources();
 std::vector<KernelSource> RecurrentSources();
 std::vector<KernelSource> ChannelSources();
 std::vector<KernelSource> QuantizedSources();
+std::vector<KernelSource> ByteSources();
 
 namespace {
 
@@ -226,6 +227,35 @@ extern "C" __global__ void Softmax(const ELEMENT* x, const ELEMENT* mask, ELEMEN
 }
 )";
 
+// Softmax as the standard's chain of operators has it in bfloat16, rounded after every step, where the model itself is
+// of that type (ops/support/rounding.h): members of a team add up runs of 16.
+constexpr char kRoundedSoftmaxSource[] = R"(
+__device__ inline float Rounded(float x) { return Load(Stored<bfloat16>::From(x)); }
+extern "C" __global__ void RoundedSoftmax(const bfloat16* x, bfloat16* y, int64 rows, int64 count, int64 step) {
+  const int member = threadIdx.x % TEAM;
+  for (int64 first = int64(blockIdx.x) * (blockDim.x / TEAM); first < rows; first += int64(gridDim.x) * (blockDim.x / TEAM)) {
+    const int64 row = first + threadIdx.x / TEAM, base = row / step * count * step + row % step;
+    const int64 there = row < rows ? count : 0;
+    float largest = -Infinity<float>(), sum = 0.0f;
+    for (int64 i = member; i < there; i += TEAM) largest = Larger()(largest, Load(x[base + i * step]));
+    largest = JoinTeam(largest, Larger());
+    for (int64 run = member; run * 16 < there; run += TEAM) {
+      float part = 0.0f;
+      for (int64 i = run * 16; i < there && i < run * 16 + 16; ++i)
+        part = Rounded(part + Rounded(expf(Rounded(Load(x[base + i * step]) - largest))));
+      sum += part;
+    }
+    sum = Rounded(JoinTeam(sum, Plus()));
+    for (int64 i = member; i < there; i += TEAM)
+      y[base + i * step] = Stored<bfloat16>::From(Rounded(expf(Rounded(Load(x[base + i * step]) - largest))) / sum);
+  }
+}
+)";
+
+KernelSource RoundedSoftmaxSource() {
+  return {"RoundedSoftmax", Cat("#define TEAM 32\n", kTeam, kRoundedSoftmaxSource)};
+}
+
 struct Masked {
   int64_t rows, count, outer1, inner;
   int64_t strides[4];
@@ -326,8 +356,9 @@ extern "C" __global__ void RunPool(const ELEMENT* from, ELEMENT* to, const Pool 
 
 KernelSource PoolSource(DType type, const Pool& pool) {
   return {"RunPool", Cat("#define TEAM 32\n#define ELEMENT ", TypeName(type), "\n#define COMPUTE ",
-                         ComputeTypeName(type), "\n#define IS_MAX ", pool.is_max, "\n#define CHANNELS_LAST ",
-                         pool.channels_last, "\n#define INCLUDE_PADDING ", pool.include_padding, kTeam, kPoolSource)};
+                         BitWidth(type) == 8 ? "float" : ComputeTypeName(type), "\n#define IS_MAX ", pool.is_max,
+                         "\n#define CHANNELS_LAST ", pool.channels_last, "\n#define INCLUDE_PADDING ",
+                         pool.include_padding, kTeam, kPoolSource)};
 }
 
 Grid RowGrid(const Device& device, int64_t rows, int team) {
@@ -402,6 +433,12 @@ void Softmax(const Device& device, bool log, int64_t outer, int64_t count, int64
          how);
 }
 
+void RoundedSoftmax(const Device& device, int64_t outer, int64_t count, int64_t inner, const Tensor& x, Tensor& y) {
+  if (x.size() == 0) return;
+  Launch(device, FindKernel(device, "rounded softmax", [] { return RoundedSoftmaxSource(); }),
+         RowGrid(device, outer * inner, 32), x.address(), y.address(), outer * inner, count, inner);
+}
+
 void SoftmaxWithMask(const Device& device, const MaskedSoftmax& how, const Tensor& x, Tensor& y) {
   if (x.size() == 0) return;
   const RowTeam team = TeamFor(how.count);
@@ -461,20 +498,22 @@ std::vector<KernelSource> AllKernelSources() {
   all.push_back(ReduceColumnsSource(Reduction::kMean, DType::kFloat16));
   all.push_back(SoftmaxSource(DType::kFloat, {32, 4}, true, false, false));
   all.push_back(SoftmaxSource(DType::kFloat16, {256, 8}, false, true, true));
+  all.push_back(RoundedSoftmaxSource());
   all.push_back(NormalizeSource(DType::kFloat, {128, 8}, true, true, true));
   all.push_back(NormalizeSource(DType::kBFloat16, {256, 8}, false, true, false));
   for (bool flag : {false, true}) {
     Pool pool;
     pool.is_max = pool.channels_last = flag;
     all.push_back(PoolSource(DType::kFloat, pool));
+    if (flag) all.push_back(PoolSource(DType::kInt8, pool));
     ConvolutionShape shape;
     shape.axes[0] = shape.axes[1] = {8, 8, 3, 1, 1, 1, 1};
     shape.has_bias = shape.has_sum = flag;
     all.push_back(DepthwiseSource(shape, flag ? 4 : 1, flag ? 4 : 1));
   }
-  for (auto more :
-       {LayoutSources, IndexSources, FillSources, RecurrentSources, ChannelSources, QuantizedSources, FlashSources,
-        PackSources, PatchSources, GroupedSources, JoinSources, ProductSources, FewRowsSources, RotarySources})
+  for (auto more : {LayoutSources, IndexSources, FillSources, RecurrentSources, ChannelSources, QuantizedSources,
+                    ByteSources, FlashSources, PackSources, PatchSources, GroupedSources, JoinSources, ProductSources,
+                    FewRowsSources, RotarySources})
     for (KernelSource& source : more()) all.push_back(std::move(source));
   return all;
 }

@@ -125,7 +125,7 @@ bool IsArithmeticOnShapes(const OperatorRequest& request) {
 std::optional<ChosenKernel> ChooseOperator(const OperatorRequest& request) {
   if (!request.Has(0) || (IsArithmeticOnShapes(request) && !ReadsMuch(request))) return std::nullopt;
   for (auto choose : {ChooseElementwise, ChooseProduct, ChooseMove, ChooseRows, ChooseImage, ChooseAttention,
-                      ChooseLayout, ChooseIndex, ChooseRecurrent, ChooseChannels, ChooseQuantized})
+                      ChooseLayout, ChooseIndex, ChooseRecurrent, ChooseChannels, ChooseQuantized, ChooseByteStep})
     if (std::optional<ChosenKernel> chosen = choose(request)) return chosen;
   return std::nullopt;
 }

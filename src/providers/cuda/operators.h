@@ -52,6 +52,7 @@ std::optional<ChosenKernel> ChooseIndex(const OperatorRequest& request);
 std::optional<ChosenKernel> ChooseRecurrent(const OperatorRequest& request);
 std::optional<ChosenKernel> ChooseChannels(const OperatorRequest& request);
 std::optional<ChosenKernel> ChooseQuantized(const OperatorRequest& request);
+std::optional<ChosenKernel> ChooseByteStep(const OperatorRequest& request);
 std::optional<ChosenKernel> ChooseOperator(const OperatorRequest& request);
 // A few integers are sizes and indices: the host works them out, and whoever reads them does so there.
 bool IsArithmeticOnShapes(const OperatorRequest& request);

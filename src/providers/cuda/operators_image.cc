@@ -232,8 +232,9 @@ std::optional<ChosenKernel> ChooseConvolution(const OperatorRequest& request) {
 std::optional<ChosenKernel> ChoosePool(const OperatorRequest& request, bool is_max, bool channels_last) {
   const std::optional<Shape> x = request.ShapeOf(0);
   const DType type = request.TypeOf(0);
-  const bool computed =
-      type == DType::kFloat || type == DType::kFloat16 || type == DType::kBFloat16 || type == DType::kDouble;
+  const bool is_byte = type == DType::kInt8 || type == DType::kUInt8;
+  const bool computed = type == DType::kFloat || type == DType::kFloat16 || type == DType::kBFloat16 ||
+                        type == DType::kDouble || (is_max && is_byte);
   if (!x || x->rank() < 3 || x->rank() > 4 || !computed || !request.WantsOnly(1)) return std::nullopt;
   struct Pool pool;
   pool.is_max = is_max;

@@ -55,12 +55,15 @@ void RunImageReduction(const Device& device, OpContext& context, Reduction reduc
   ReduceOver(device, context, reduction, axes, keep);
 }
 
-void RunSoftmax(const Device& device, OpContext& context, bool log) {
+// `rounds`: after every step, as a model that is bfloat16 itself asks for it.
+void RunSoftmax(const Device& device, OpContext& context, bool log, bool rounds) {
   const Tensor& x = context.Input(0);
   Tensor& y = context.Output(0, x.dtype(), x.shape());
   if (x.rank() == 0) return Softmax(device, log, 1, 1, 1, x, y);
   const size_t axis = NormalizeAxis(context.node().Int("axis", -1), x.rank());
-  Softmax(device, log, x.shape().CountBetween(0, axis), x.dim(axis), x.shape().CountBetween(axis + 1, x.rank()), x, y);
+  const int64_t outer = x.shape().CountBetween(0, axis), inner = x.shape().CountBetween(axis + 1, x.rank());
+  if (rounds) return RoundedSoftmax(device, outer, x.dim(axis), inner, x, y);
+  Softmax(device, log, outer, x.dim(axis), inner, x, y);
 }
 
 void RunNormalization(const Device& device, OpContext& context, bool centered) {
@@ -97,9 +100,11 @@ std::optional<ChosenKernel> ChooseRows(const OperatorRequest& request) {
         InputBit(1));
   if (!IsComputed(type)) return std::nullopt;
   for (bool log : {false, true})
-    if (request.Is(log ? "LogSoftmax" : "Softmax"))
+    if (request.Is(log ? "LogSoftmax" : "Softmax")) {
+      const bool rounds = !log && type == DType::kBFloat16 && request.settings.lower == DType::kUndefined;
       return OnDevice(request, "softmax",
-                      [=](const Device& device, OpContext& context) { RunSoftmax(device, context, log); });
+                      [=](const Device& device, OpContext& context) { RunSoftmax(device, context, log, rounds); });
+    }
   for (bool centered : {false, true})
     if (request.Is(centered ? "LayerNormalization" : "RMSNormalization") && request.WantsOnly(1) &&
         CoversRows(request, 1) && CoversRows(request, 2) && request.node().Int("stash_type", 1) == 1)

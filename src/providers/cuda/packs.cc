@@ -112,6 +112,34 @@ extern "C" __global__ void PoolPacks(const Group* from, Group* to, const Windows
 }
 )";
 
+// The largest of bytes, four at once.
+constexpr char kByteMaxSource[] = R"(
+struct Axis { int32 input, output, kernel, stride, dilation, pad; };
+struct Windows { int64 total; int32 packs; Axis y, x; };
+extern "C" __global__ void PoolPacks(const int4* from, int4* to, const Windows pool) {
+  for (int64 i = int64(blockIdx.x) * blockDim.x + threadIdx.x; i < pool.total; i += int64(gridDim.x) * blockDim.x) {
+    const int64 pixel = i / pool.packs, line = pixel / pool.x.output, image = line / pool.y.output;
+    const int32 left = int32(pixel - line * pool.x.output) * pool.x.stride - pool.x.pad;
+    const int32 top = int32(line - image * pool.y.output) * pool.y.stride - pool.y.pad;
+    const int4* base = from + image * pool.y.input * pool.x.input * pool.packs + (i - pixel * pool.packs);
+    int4 most = make_int4(LEAST, LEAST, LEAST, LEAST);
+    for (int32 ky = 0; ky < pool.y.kernel; ++ky) {
+      const int32 y = top + ky * pool.y.dilation;
+      if (y < 0 || y >= pool.y.input) continue;
+#pragma unroll 3
+      for (int32 kx = 0; kx < pool.x.kernel; ++kx) {
+        const int32 x = left + kx * pool.x.dilation;
+        if (x < 0 || x >= pool.x.input) continue;
+        const int4 some = base[(int64(y) * pool.x.input + x) * pool.packs];
+        most.x = MOST(most.x, some.x), most.y = MOST(most.y, some.y);
+        most.z = MOST(most.z, some.z), most.w = MOST(most.w, some.w);
+      }
+    }
+    to[i] = most;
+  }
+}
+)";
+
 struct Axis {
   int32_t input, output, kernel, stride, dilation, pad;
 };
@@ -121,10 +149,11 @@ struct Windows {
   Axis y, x;
 };
 
-int WidthOf(DType type) { return type == DType::kFloat ? 4 : 8; }
+bool IsByte(DType type) { return type == DType::kInt8 || type == DType::kUInt8; }
+int WidthOf(DType type) { return type == DType::kFloat ? 4 : IsByte(type) ? 16 : 8; }
 
 bool IsPacked(DType type, std::initializer_list<const Tensor*> tensors) {
-  if (type != DType::kFloat && type != DType::kFloat16 && type != DType::kBFloat16) return false;
+  if (type != DType::kFloat && type != DType::kFloat16 && type != DType::kBFloat16 && !IsByte(type)) return false;
   return std::all_of(tensors.begin(), tensors.end(), [](const Tensor* tensor) {
     return !tensor || reinterpret_cast<uintptr_t>(tensor->address()) % 16 == 0;
   });
@@ -137,6 +166,11 @@ KernelSource NormalizeSource(DType type, int team, int kept, bool centered, bool
 }
 
 KernelSource PoolSource(DType type, const Pool& pool) {
+  if (IsByte(type)) {
+    const bool is_signed = type == DType::kInt8;
+    return {"PoolPacks", Cat("#define LEAST ", is_signed ? "int(0x80808080)" : "0", "\n#define MOST ",
+                             is_signed ? "__vmaxs4" : "__vmaxu4", kByteMaxSource)};
+  }
   return {"PoolPacks", Cat("#define WIDTH ", WidthOf(type), "\n#define ELEMENT ", TypeName(type), "\n#define IS_MAX ",
                            pool.is_max, "\n#define INCLUDE_PADDING ", pool.include_padding, kPoolSource)};
 }
@@ -154,7 +188,8 @@ int TeamFor(int64_t packs) {
 bool NormalizePacks(const Device& device, int64_t count, float epsilon, bool centered, const Tensor& x,
                     const Tensor* scale, const Tensor* bias, Tensor& y) {
   const int width = WidthOf(x.dtype());
-  if (!IsPacked(x.dtype(), {&x, scale, bias, &y}) || count % width != 0 || count > 256 * kMostPacks * width)
+  if (IsByte(x.dtype()) || !IsPacked(x.dtype(), {&x, scale, bias, &y}) || count % width != 0 ||
+      count > 256 * kMostPacks * width)
     return false;
   const int64_t packs = count / width, rows = x.size() / count;
   const int team = TeamFor(packs), kept = static_cast<int>((packs + team - 1) / team);
@@ -173,6 +208,7 @@ bool NormalizePacks(const Device& device, int64_t count, float epsilon, bool cen
 bool PoolPacks(const Device& device, const Pool& pool, const Tensor& x, Tensor& y) {
   const int width = WidthOf(x.dtype());
   if (!pool.channels_last || !IsPacked(x.dtype(), {&x, &y}) || pool.channels % width != 0) return false;
+  if (IsByte(x.dtype()) && !pool.is_max) return false;
   for (const WindowAxis& axis : pool.axes)
     for (int64_t number : {axis.input, axis.output, axis.kernel, axis.stride, axis.dilation, axis.pad_begin})
       if (number < 0 || number > 1 << 20) return false;
@@ -193,8 +229,11 @@ std::vector<KernelSource> PackSources() {
   Pool largest, mean;
   mean.is_max = false;
   return {NormalizeSource(DType::kFloat16, 16, 3, true, true, true),
-          NormalizeSource(DType::kFloat, 128, 2, false, true, false), PoolSource(DType::kFloat16, largest),
-          PoolSource(DType::kFloat, mean)};
+          NormalizeSource(DType::kFloat, 128, 2, false, true, false),
+          PoolSource(DType::kFloat16, largest),
+          PoolSource(DType::kFloat, mean),
+          PoolSource(DType::kInt8, largest),
+          PoolSource(DType::kUInt8, largest)};
 }
 
 }  // namespace ferry::cuda

@@ -7,6 +7,7 @@
 #include "passes/fold_constants.h"
 #include "passes/fold_known.h"
 #include "passes/fold_pad.h"
+#include "passes/fold_qdq.h"
 #include "passes/fold_scaling.h"
 #include "passes/fuse_activation.h"
 #include "passes/fuse_attention.h"
@@ -20,15 +21,24 @@
 #include "passes/share_constants.h"
 #include "providers/cuda/decode_weights.h"
 #include "providers/cuda/fuse_chains.h"
+#include "providers/cuda/join_byte_sums.h"
 #include "providers/cuda/join_casts.h"
 #include "providers/cuda/join_scaled.h"
 #include "providers/cuda/move_transposes.h"
 #include "providers/cuda/stride_attention.h"
+#include "providers/cuda/trim_windows.h"
 #include "providers/cuda/widen_products.h"
 #include "providers/cuda/window_masks.h"
 
 namespace ferry::cuda {
 namespace {
+
+// Whatever can be bytes on tensor cores; the weights of the rest are decoded afterwards.
+void QuantizedSteps(Graph& graph) {
+  FoldConstants(graph);
+  const GraphFacts facts = InferGraph(graph, {}, TolerantInference());
+  FoldQdq(graph, facts);
+}
 
 void Fuse(Graph& graph, GraphFacts& facts) {
   CancelTransposes(graph, facts);
@@ -49,6 +59,7 @@ void FuseWithWeights(Graph& graph, GraphFacts& facts) {
 
 // Bodies of If, Loop and Scan run on the host and stay as they are.
 void Rewrite(Graph& graph, const Settings& settings) {
+  QuantizedSteps(graph);
   DecodeWeights(graph);
   ShareConstants(graph);
   FoldConstants(graph);
@@ -76,6 +87,7 @@ std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& i
   MoveTransposes(*special, facts);
   FuseWithWeights(*special, facts);
   InferNew(*special, facts);
+  if (TrimWindows(*special, facts)) InferNew(*special, facts);
   if (settings.lower != DType::kUndefined) LowerFloats(*special, facts, settings.lower, weights);
   if (settings.lower != DType::kUndefined && FuseJoinCasts(*special, facts)) InferNew(*special, facts);
   if (settings.tf32 || settings.lower != DType::kUndefined) {
@@ -84,6 +96,7 @@ std::shared_ptr<Graph> RewriteForShapes(const Graph& graph, const FactsByName& i
   }
   if (settings.lower != DType::kUndefined && WidenProducts(*special, facts)) InferNew(*special, facts);
   if (FuseJoinScaled(*special, facts)) InferNew(*special, facts);
+  if (JoinByteSums(*special, facts)) InferNew(*special, facts);
   if (FuseChains(*special, facts)) InferNew(*special, facts);
   return special;
 }

@@ -12,7 +12,7 @@ import {Random} from './fill_weights.mjs';
 import {findNetworks} from './networks.mjs';
 import {writeNpz} from './npz.mjs';
 import {benchOptions, sidesOf, writeJson} from './sides.mjs';
-import {median, number} from './worker.mjs';
+import {inTurns, median, number} from './worker.mjs';
 
 const CASES = {
   resnet50: {form: ['--form', 'static'], theirs: 'resnet50_int8_qdq', calibrated: true},
@@ -22,7 +22,6 @@ const CASES = {
 
 const asked = benchOptions({only: Object.keys(CASES).join(','), threads: '1', rounds: '7', seconds: '0.4'});
 const folder = mkdtempSync(join(tmpdir(), 'ferry-quantized-'));
-const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 function quantized(network, {form, calibrated}) {
   const path = join(folder, `${network.name}.onnx`), args = ['quantize', network.path, '-o', path, '--json', ...form];
@@ -37,20 +36,13 @@ function quantized(network, {form, calibrated}) {
   return {...network, path};
 }
 
-async function inTurns(workers) {
-  const sides = Object.entries(workers).map(([name, worker]) => ({name, worker, times: []}));
-  for (const side of sides) await side.worker.next();
-  for (const side of sides) {
-    const {times_ms} = await side.worker.ask(2);
-    side.count = Math.max(1, Math.min(2000, Math.round((Number(asked.seconds) * 1000) / times_ms[1])));
-  }
-  for (let round = 0; round < Number(asked.rounds); ++round)
-    for (const side of round % 2 ? [...sides].reverse() : sides) {
-      await pause(5);  // a peer's threads spin for a moment after their last run
-      side.times.push(...(await side.worker.ask(side.count)).times_ms);
-    }
-  await Promise.all(sides.map((side) => side.worker.end()));
-  return Object.fromEntries(sides.map(({name, times}) => [name, {median: median(times), best: Math.min(...times)}]));
+async function timesOf(workers) {
+  for (const worker of Object.values(workers)) await worker.next();
+  const sides = await inTurns(Object.values(workers), asked);
+  return Object.fromEntries(Object.keys(workers).map((name, i) => {
+    const {times} = sides[i];
+    return [name, {median: median(times), best: Math.min(...times)}];
+  }));
 }
 
 const rows = [];
@@ -61,7 +53,7 @@ for (const name of asked.only) {
   const ours = quantized(network, CASES[name]);
   const peer = theirs ? findNetworks([theirs], asked.networks, asked.modules)[0] : ours;
   const [floats, integers, others] = [network, ours, peer].map((one) => sidesOf({...one, name}, folder, asked));
-  const ms = await inTurns({
+  const ms = await timesOf({
     float: floats.ferry(asked.threads), ours: integers.ferry(asked.threads), peerFloat: floats.onnxruntime(asked.threads),
     peer: others.onnxruntime(asked.threads),
   });

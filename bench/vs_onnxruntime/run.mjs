@@ -12,11 +12,9 @@ import {barChart} from './chart.mjs';
 import {findNetworks} from './networks.mjs';
 import {readNpz} from './npz.mjs';
 import {benchOptions, sidesOf, writeJson} from './sides.mjs';
-import {geometricMean as mean, median, number} from './worker.mjs';
+import {geometricMean as mean, inTurns, median, number} from './worker.mjs';
 
 const asked = benchOptions({threads: '1', rounds: '7', seconds: '0.4', svg: ''});
-
-const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 // Integer networks with random weights magnify every rounding, and ONNX Runtime's 8-bit products saturate on CPUs without
 // VNNI: their differences are printed but not held against a bound.
@@ -49,20 +47,7 @@ async function measure(network, folder) {
   const ourStart = await ours.next();
   const difference = disagreement(readNpz(theirOutputs), readNpz(ourOutputs));
 
-  const sides = [{worker: ours, times: []}, {worker: theirs, times: []}];
-  for (const side of sides) {
-    const {times_ms} = await side.worker.ask(2);
-    side.count = Math.max(1, Math.min(2000, Math.round((Number(asked.seconds) * 1000) / times_ms[1])));
-  }
-  for (let round = 0; round < Number(asked.rounds); ++round)
-    for (const side of round % 2 ? [...sides].reverse() : sides) {
-      await pause(5);  // a peer's threads spin for a moment after their last run
-      const {times_ms, peak_rss_kb} = await side.worker.ask(side.count);
-      side.times.push(...times_ms);
-      side.peak = peak_rss_kb / 1024;
-    }
-  await Promise.all(sides.map((side) => side.worker.end()));
-  const [our, their] = sides;
+  const [our, their] = await inTurns([ours, theirs], asked);
   return {
     network: network.name, threads: Number(asked.threads), difference,
     ferry: {median_ms: median(our.times), load_ms: ourStart.load_ms, first_ms: ourStart.first_ms, peak_mb: our.peak},

@@ -105,15 +105,7 @@ HttpResponse WriteGenerate(Job& job, const ServedModel& model, bool is_stream) {
   } else {
     model.ReshapeOutputs(job);
     std::string& out = response.body;
-    out += '{';
-    if (!job.request.id.empty()) {
-      out += "\"id\":";
-      AppendJsonString(out, job.request.id);
-      out += ',';
-    }
-    out += "\"model_name\":";
-    AppendJsonString(out, model.name());
-    ((out += ",\"model_version\":\"") += model.version_text()) += '"';
+    AppendAnswerBegin(out, job, model);
     for (size_t i = 0; i < job.outputs.size(); ++i) {
       const Tensor tensor = FinalOutput(job, i, model);
       out += ',';

@@ -16,6 +16,8 @@ namespace ferry::server {
 InferRequest ReadHttpInfer(std::shared_ptr<HttpRequest> request, size_t header_length, const ServedModel& model,
                            const SharedMemory& memory, size_t most_bytes);
 HttpResponse WriteHttpInfer(Job& job, const ServedModel& model);
+// '{', the request's id, the model's name and version: what every answer of a model begins with.
+void AppendAnswerBegin(std::string& out, const Job& job, const ServedModel& model);
 // The generate extension: `is_stream` answers as an event stream of one event.
 InferRequest ReadGenerate(const HttpRequest& request, const ServedModel& model, size_t most_bytes);
 HttpResponse WriteGenerate(Job& job, const ServedModel& model, bool is_stream);

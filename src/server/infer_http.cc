@@ -341,13 +341,7 @@ InferRequest ReadHttpInfer(std::shared_ptr<HttpRequest> request, size_t header_l
   return HttpInferReader(request, header_length, model, memory, most_bytes).Read();
 }
 
-HttpResponse WriteHttpInfer(Job& job, const ServedModel& model) {
-  if (job.error) return ErrorResponse(*job.error);
-  model.ReshapeOutputs(job);
-  HttpResponse response;
-  std::string& out = response.body;
-  constexpr size_t kUsual = 512;
-  out.reserve(kUsual);
+void AppendAnswerBegin(std::string& out, const Job& job, const ServedModel& model) {
   out += '{';
   if (!job.request.id.empty()) {
     out += "\"id\":";
@@ -356,7 +350,18 @@ HttpResponse WriteHttpInfer(Job& job, const ServedModel& model) {
   }
   out += "\"model_name\":";
   AppendJsonString(out, model.name());
-  ((out += ",\"model_version\":\"") += model.version_text()) += "\",\"outputs\":[";
+  ((out += ",\"model_version\":\"") += model.version_text()) += '"';
+}
+
+HttpResponse WriteHttpInfer(Job& job, const ServedModel& model) {
+  if (job.error) return ErrorResponse(*job.error);
+  model.ReshapeOutputs(job);
+  HttpResponse response;
+  std::string& out = response.body;
+  constexpr size_t kUsual = 512;
+  out.reserve(kUsual);
+  AppendAnswerBegin(out, job, model);
+  out += ",\"outputs\":[";
   std::vector<Tensor> binary;
   size_t binary_bytes = 0;
   for (size_t i = 0; i < job.outputs.size(); ++i) {

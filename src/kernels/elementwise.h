@@ -22,6 +22,9 @@ struct ElementwiseKernels {
   float (*extreme)(BinaryKind kind, const float* x, int64_t count);
   // The same for each of `columns` over rows that lie `columns` apart.
   void (*extremes)(BinaryKind kind, const float* x, int64_t rows, int64_t columns, float* y);
+  // The bits of float16 as floats, and floats rounded to them: to nearest, ties to even.
+  void (*widen_halves)(const uint16_t* x, float* y, int64_t count);
+  void (*narrow_to_halves)(const float* x, uint16_t* y, int64_t count);
 };
 
 const ElementwiseKernels& BestElementwiseKernels();

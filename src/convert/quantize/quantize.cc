@@ -65,11 +65,10 @@ class Job {
     Say("preparing", 0, 0);
     auto base = std::make_shared<Model>(MakeBase(original_));
     workshop_ = std::make_unique<Workshop>(*base, opset_, options_);
-    const bool is_half = options_.form == QuantizeForm::kFloat16 || options_.form == QuantizeForm::kBFloat16;
-    if (!is_half) RequireFloat(original_.graph, workshop_->layers());
+    if (!IsHalf()) RequireFloat(original_.graph, workshop_->layers());
     Describe();
     OpenData();
-    if (is_half)
+    if (IsHalf())
       MakeHalf();
     else
       MakeCodes();
@@ -87,6 +86,14 @@ class Job {
     options.threads = options_.threads;
     return Session::FromModel(model, options);
   }
+  // As a device computes halves: here they are computed as float32.
+  std::shared_ptr<Session> OpenAsWritten(const Model& model) const {
+    SessionOptions options;
+    options.threads = options_.threads;
+    options.optimize = false;
+    return Session::FromModel(model, options);
+  }
+  bool IsHalf() const { return options_.form == QuantizeForm::kFloat16 || options_.form == QuantizeForm::kBFloat16; }
 
   void Describe() {
     report().form = FormName(options_.form);
@@ -355,7 +362,7 @@ class Job {
     if (!samples_) return TimeOnMadeUpInputs();
     Say("proving", 0, 0);
     if (!quantized_ || options_.qoperator) quantized_ = Open(made_.model);
-    report().proof = proof_judge_->Compare(*quantized_);
+    report().proof = proof_judge_->Compare(IsHalf() ? *OpenAsWritten(made_.model) : *quantized_);
     report().worst = report().proof.samples;
     std::sort(report().worst.begin(), report().worst.end(),
               [](const auto& a, const auto& b) { return a.second < b.second; });

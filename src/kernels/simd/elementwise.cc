@@ -210,9 +210,65 @@ void Extremes(BinaryKind kind, const float* x, int64_t rows, int64_t columns, fl
   for (int64_t row = 1; row < rows; ++row) Binary(kind, y, true, x + row * columns, true, y, columns);
 }
 
+using IntTag = hn::RebindToSigned<FloatTag>;
+using Ints = hn::Vec<IntTag>;
+using HalfTag = hn::Rebind<uint16_t, FloatTag>;
+
+// A half's exponent and mantissa, moved to where a float has them, are the number times 2⁻¹¹², subnormal or not.
+HWY_INLINE Floats Widen(hn::Vec<HalfTag> halves) {
+  const IntTag d;
+  const Ints bits = hn::PromoteTo(d, halves), magnitude = hn::And(bits, hn::Set(d, 0x7fff));
+  const Ints sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(d, 0x8000))), moved = hn::ShiftLeft<13>(magnitude);
+  const Floats scaled = hn::Mul(hn::BitCast(FloatTag(), moved), hn::Set(FloatTag(), 0x1p112f));
+  const Ints infinite = hn::Or(moved, hn::Set(d, 0x7f800000));
+  const Ints number = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d, 0x7bff)), infinite, hn::BitCast(d, scaled));
+  return hn::BitCast(FloatTag(), hn::Or(sign, number));
+}
+
+HWY_INLINE hn::Vec<HalfTag> Narrow(Floats floats) {
+  constexpr int32_t kBeyond = (127 + 16) << 23, kLeastNormal = (127 - 14) << 23;
+  constexpr int32_t kAligning = ((127 - 15) + (23 - 10) + 1) << 23;  // its last bit is that of a subnormal half
+  const IntTag d;
+  const Ints bits = hn::BitCast(d, floats), magnitude = hn::And(bits, hn::Set(d, 0x7fffffff));
+  const Ints sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 0x8000));
+  const Ints odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(d, 1));
+  const Ints normal = hn::ShiftRight<13>(hn::Add(hn::Sub(magnitude, hn::Set(d, ((127 - 15) << 23) - 0xfff)), odd));
+  const Floats aligned = hn::Add(hn::BitCast(FloatTag(), magnitude), hn::BitCast(FloatTag(), hn::Set(d, kAligning)));
+  const Ints tiny = hn::Sub(hn::BitCast(d, aligned), hn::Set(d, kAligning));
+  const Ints infinite =
+      hn::IfThenElse(hn::Gt(magnitude, hn::Set(d, 0x7f800000)), hn::Set(d, 0x7e00), hn::Set(d, 0x7c00));
+  Ints code = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, kLeastNormal)), tiny, normal);
+  code = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d, kBeyond - 1)), infinite, code);
+  return hn::DemoteTo(HalfTag(), hn::Or(sign, code));
+}
+
+// Whole vectors, then what is left by way of a vector's room.
+template <class From, class To, class Convert>
+HWY_INLINE void ConvertAll(const From* x, To* y, int64_t count, const Convert& convert) {
+  int64_t i = 0;
+  for (; i + kStep <= count; i += kStep) convert(x + i, y + i);
+  if (i == count) return;
+  HWY_ALIGN From from[kLanes] = {};
+  HWY_ALIGN To to[kLanes];
+  for (int64_t k = i; k < count; ++k) from[k - i] = x[k];
+  convert(from, to);
+  for (int64_t k = i; k < count; ++k) y[k] = to[k - i];
+}
+
+void WidenHalves(const uint16_t* x, float* y, int64_t count) {
+  ConvertAll(x, y, count,
+             [](const uint16_t* from, float* to) { hn::StoreU(Widen(hn::LoadU(HalfTag(), from)), FloatTag(), to); });
+}
+
+void NarrowToHalves(const float* x, uint16_t* y, int64_t count) {
+  ConvertAll(x, y, count,
+             [](const float* from, uint16_t* to) { hn::StoreU(Narrow(hn::LoadU(FloatTag(), from)), HalfTag(), to); });
+}
+
 }  // namespace
 
 extern const ElementwiseKernels kElementwiseKernels;
-const ElementwiseKernels kElementwiseKernels = {Binary, Unary, Sum, Squares, Standardize, Extreme, Extremes};
+const ElementwiseKernels kElementwiseKernels = {Binary,  Unary,    Sum,         Squares,       Standardize,
+                                                Extreme, Extremes, WidenHalves, NarrowToHalves};
 
 }  // namespace ferry::FERRY_ISA

@@ -165,8 +165,12 @@ void CastRange(const Tensor& from, Tensor& to, int64_t begin, int64_t end, const
     alignas(8) std::byte buffer[kPiece * 8];
     int64_t count = std::min(kPiece, end - at);
     poll(count);
-    const void* wide = Load(from.dtype(), from.raw() + at * from_width, buffer, count);
     std::byte* target = to.mutable_raw() + at * to_width;
+    if (IsSmallFloat(from.dtype()) && to.dtype() == DType::kFloat) {
+      Load(from.dtype(), from.raw() + at * from_width, target, count);
+      continue;
+    }
+    const void* wide = Load(from.dtype(), from.raw() + at * from_width, buffer, count);
     switch (MeetingType(from.dtype())) {
       case DType::kFloat: Store(to.dtype(), static_cast<const float*>(wide), target, count, options); break;
       case DType::kDouble: Store(to.dtype(), static_cast<const double*>(wide), target, count, options); break;

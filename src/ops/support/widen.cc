@@ -2,26 +2,30 @@
 
 #include <cstring>
 
+#include "kernels/elementwise.h"
 #include "ops/support/dispatch.h"
 #include "tensor/small_float.h"
 
 namespace ferry {
 namespace {
-using ByteOrWordFloats =
-    TypeList<Float16, BFloat16, Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float8E8M0>;
+using OtherFloats = TypeList<BFloat16, Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float8E8M0>;
 }
 
 DType ComputeType(DType type) { return IsSmallFloat(type) ? DType::kFloat : type; }
 
 void WidenRun(DType type, const void* from, float* to, int64_t count) {
-  Dispatch(ByteOrWordFloats{}, type, [&](auto tag) {
+  if (type == DType::kFloat16)
+    return BestElementwiseKernels().widen_halves(static_cast<const uint16_t*>(from), to, count);
+  Dispatch(OtherFloats{}, type, [&](auto tag) {
     auto* values = static_cast<const typename decltype(tag)::type*>(from);
     for (int64_t i = 0; i < count; ++i) to[i] = ToFloat(values[i]);
   });
 }
 
 void NarrowRun(DType type, const float* from, void* to, int64_t count) {
-  Dispatch(ByteOrWordFloats{}, type, [&](auto tag) {
+  if (type == DType::kFloat16)
+    return BestElementwiseKernels().narrow_to_halves(from, static_cast<uint16_t*>(to), count);
+  Dispatch(OtherFloats{}, type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for (int64_t i = 0; i < count; ++i) static_cast<T*>(to)[i] = FromFloat<T>(from[i]);
   });

@@ -21,6 +21,7 @@
 #include "passes/match.h"
 #include "passes/pipeline_parts.h"
 #include "passes/share_constants.h"
+#include "passes/widen_halves.h"
 
 namespace ferry {
 
@@ -86,6 +87,7 @@ bool HasPlainConv(const Graph& graph) {
 }  // namespace
 
 void Optimize(Graph& graph) {
+  WidenHalves(graph);
   ShareConstants(graph);
   FoldEverywhere(graph);
   GraphFacts facts = InferGraph(graph, {}, TolerantInference(256));

@@ -1,0 +1,222 @@
+#include "passes/widen_halves.h"
+
+#include <algorithm>
+#include <map>
+
+#include "graph/scopes.h"
+#include "graph/standard.h"
+#include "onnx/node_rewrite.h"
+#include "ops/traits.h"
+#include "passes/pipeline_parts.h"
+#include "passes/remove_no_ops.h"
+#include "passes/widener.h"
+
+namespace ferry {
+namespace {
+
+constexpr size_t kLargeTable = 64 << 10;  // bytes; smaller ones are not worth two copies
+
+bool IsHalf(DType type) { return type == DType::kFloat16; }
+constexpr Widening kHalvesToFloat = {IsHalf, DType::kFloat, true};
+
+bool IsHalf(const Type& type) { return type.is_tensor() && IsHalf(type.dtype); }
+
+bool IsCast(const Node& node) { return IsStandard(node, "Cast") || IsStandard(node, "CastLike"); }
+
+using Names = std::map<std::string, std::string>;
+
+void RenameReads(Graph& graph, const Names& names);
+
+void RenameReads(Node& node, const Names& names) {
+  for (std::string& input : node.inputs)
+    if (auto found = names.find(input); found != names.end()) input = found->second;
+  for (Attribute& attribute : node.attributes)
+    if (auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.held); body && *body) RenameReads(**body, names);
+}
+
+// In a body, which may have values of its own under such a name.
+void RenameReads(Graph& graph, const Names& names) {
+  Names seen = names;
+  for (const ValueInfo& input : graph.inputs) seen.erase(input.name);
+  for (const StoredTensor& initializer : graph.initializers) seen.erase(initializer.name);
+  for (const Node& node : graph.nodes)
+    for (const std::string& output : node.outputs) seen.erase(output);
+  if (seen.empty()) return;
+  for (Node& node : graph.nodes) RenameReads(node, seen);
+  for (ValueInfo& output : graph.outputs)
+    if (auto found = seen.find(output.name); found != seen.end()) output.name = found->second;
+}
+
+class Halves {
+ public:
+  explicit Halves(Graph& graph) : graph_(graph), facts_(InferGraph(graph, {}, TolerantInference())) {}
+
+  // Something is computed in halves, the type of every value is known, and no container of them comes in or goes out.
+  bool CanBeWidened() const {
+    bool computes = false, is_known = true;
+    auto look = [&](const Graph& graph, const FactsByName& facts) {
+      for (const Node& node : graph.nodes)
+        for (const std::string& output : node.outputs) {
+          if (output.empty()) continue;
+          auto found = facts.find(output);
+          is_known &= found != facts.end() && HasType(found->second.type);
+          const Operator& traits = TraitsOf(node);
+          computes |= is_known && IsHalf(found->second.type) && !IsCast(node) && !traits.moves_elements &&
+                      !traits.is_view && !traits.has_subgraphs;
+        }
+    };
+    look(graph_, facts_.values);
+    for (const auto& [body, facts] : facts_.bodies) look(*body, facts);
+    for (const auto* infos : {&graph_.inputs, &graph_.outputs})
+      for (const ValueInfo& info : *infos) is_known &= IsHalf(info.type) || !MentionsWidened(info.type, kHalvesToFloat);
+    return computes && is_known;
+  }
+
+  void Run() {
+    Model around;  // names are made for a whole model
+    around.graph = std::move(graph_);
+    NameMaker names(around);
+    names.Make("widened");  // gathers the names in use while every node is still in its place
+    Graph& graph = around.graph;
+    KeepEdges(graph, names);
+    KeepTables(graph, names);
+    SpellOutCasts(graph, facts_.values);
+    Widener(graph, std::move(facts_), names, kHalvesToFloat, std::move(narrow_)).Run();
+    RemoveNoOps(graph, {});
+    graph_ = std::move(around.graph);
+  }
+
+ private:
+  static bool HasType(const Type& type) {
+    if (type.kind == Type::Kind::kUnknown) return false;
+    if (type.is_tensor()) return type.dtype != DType::kUndefined;
+    return !type.element || HasType(*type.element);
+  }
+
+  bool IsHalfValue(const std::string& name) const {
+    const ValueFacts* facts = facts_.Find(name);
+    return facts && IsHalf(facts->type);
+  }
+
+  Node CastTo(const std::string& from, const std::string& to, DType type) {
+    Node cast = MakeNode("Cast", {from}, {to}, {{"to", static_cast<int64_t>(type)}});
+    cast.name = to;
+    return cast;
+  }
+
+  // Another name for a value of the graph's edge inside the graph, with what is known of it.
+  const std::string& Inside(const std::string& name, NameMaker& names) {
+    std::string& inside = inside_[name];
+    inside = names.Make(Cat(name, "_wide"));
+    facts_.values[inside].type = facts_.Find(name)->type;
+    narrow_.insert(name);
+    return inside;
+  }
+
+  // Casts of halves to themselves, of which one side becomes wide.
+  void KeepEdges(Graph& graph, NameMaker& names) {
+    std::vector<Node> first, last;
+    auto enter = [&](const std::string& name) {
+      if (inside_.count(name) || !IsHalfValue(name)) return;
+      const DType type = facts_.Find(name)->type.dtype;
+      first.push_back(CastTo(name, Inside(name, names), type));
+    };
+    for (const ValueInfo& input : graph.inputs) enter(input.name);
+    for (const ValueInfo& output : graph.outputs)
+      if (graph.FindInitializer(output.name)) enter(output.name);
+    Names made;
+    for (const ValueInfo& output : graph.outputs) {
+      if (inside_.count(output.name) || !IsHalfValue(output.name)) continue;
+      const DType type = facts_.Find(output.name)->type.dtype;
+      made[output.name] = Inside(output.name, names);
+      last.push_back(CastTo(made[output.name], output.name, type));
+    }
+    for (Node& node : graph.nodes) {
+      RenameReads(node, inside_);
+      for (std::string& output : node.outputs)
+        if (auto found = made.find(output); found != made.end()) output = found->second;
+    }
+    graph.nodes.insert(graph.nodes.begin(), std::make_move_iterator(first.begin()), std::make_move_iterator(first.end()));
+    for (Node& cast : last) graph.nodes.push_back(std::move(cast));
+  }
+
+  // Embeddings, of which a run reads a few rows: Gather takes them as they lie, others a wide copy.
+  void KeepTables(Graph& graph, NameMaker& names) {
+    std::unordered_set<std::string> tables, elsewhere;
+    for (const StoredTensor& initializer : graph.initializers)
+      if (IsHalf(initializer.dtype) && !narrow_.count(initializer.name) && initializer.tensor.bytes() > kLargeTable)
+        tables.insert(initializer.name);
+    std::vector<Node*> readers;
+    for (Node& node : graph.nodes) {
+      for (const std::string& name : CapturedNames(node)) tables.erase(name);
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (!tables.count(node.inputs[i])) continue;
+        if (i == 0 && IsStandard(node, "Gather"))
+          readers.push_back(&node);
+        else
+          elsewhere.insert(node.inputs[i]);
+      }
+    }
+    Names narrow;
+    for (Node* node : readers) {
+      std::string& table = node->inputs[0];
+      if (!tables.count(table)) continue;
+      if (elsewhere.count(table)) {
+        std::string& copy = narrow[table];
+        if (copy.empty()) {
+          copy = names.Make(Cat(table, "_rows"));
+          StoredTensor stored = *graph.FindInitializer(table);
+          stored.name = copy;
+          graph.initializers.push_back(std::move(stored));
+          facts_.values[copy] = *facts_.Find(table);
+        }
+        table = copy;
+      }
+      narrow_.insert(table);
+    }
+  }
+
+  // What is cast to the type of another value is rounded as well.
+  void SpellOutCasts(Graph& graph, const FactsByName& facts) {
+    for (Node& node : graph.nodes) {
+      for (Attribute& attribute : node.attributes)
+        if (auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.held); body && *body)
+          if (auto inside = facts_.bodies.find(body->get()); inside != facts_.bodies.end())
+            SpellOutCasts(**body, inside->second);
+      if (!IsStandard(node, "CastLike") || node.inputs.size() != 2) continue;
+      auto known = facts.find(node.outputs[0]);
+      if (known == facts.end() || !IsHalf(known->second.type)) continue;
+      node.op_type = "Cast";
+      node.inputs.pop_back();
+      node.Set("to", static_cast<int64_t>(known->second.type.dtype));
+    }
+  }
+
+  Graph& graph_;
+  GraphFacts facts_;
+  std::unordered_set<std::string> narrow_;
+  Names inside_;
+};
+
+bool HasHalves(const Graph& graph) {
+  bool found = false;
+  ForEachGraph(graph, [&](const Graph& inner) {
+    for (const ValueInfo& input : inner.inputs) found |= MentionsWidened(input.type, kHalvesToFloat);
+    for (const StoredTensor& initializer : inner.initializers) found |= IsHalf(initializer.dtype);
+    for (const Node& node : inner.nodes) {
+      if (const Attribute* to = node.Find("to"))
+        if (auto* number = std::get_if<int64_t>(&to->held)) found |= IsHalf(static_cast<DType>(*number));
+    }
+  });
+  return found;
+}
+
+}  // namespace
+
+void WidenHalves(Graph& graph) {
+  if (!HasHalves(graph)) return;
+  Halves halves(graph);
+  if (halves.CanBeWidened()) halves.Run();
+}
+
+}  // namespace ferry

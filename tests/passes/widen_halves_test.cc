@@ -1,0 +1,189 @@
+#include "passes/widen_halves.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "engine/session.h"
+#include "tensor/small_float.h"
+#include "tests/passes/optimized.h"
+
+namespace ferry {
+namespace {
+
+using testing::MakeInfo;
+using testing::MakeModel;
+using testing::MakeNode;
+
+constexpr auto kHalf = DType::kFloat16;
+
+Tensor Halves(const std::vector<float>& values, Shape shape) {
+  Tensor tensor(kHalf, std::move(shape));
+  for (size_t i = 0; i < values.size(); ++i) tensor.MutableData<Float16>()[i] = ToFloat16(values[i]);
+  return tensor;
+}
+
+// Different numbers between -1 and 1.
+Tensor SomeHalves(Shape shape) {
+  Tensor tensor(kHalf, std::move(shape));
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    tensor.MutableData<Float16>()[i] = ToFloat16(std::sin(static_cast<float>(i * i % 97 + 1)));
+  return tensor;
+}
+
+Node CastTo(DType type, const std::string& from, const std::string& to) {
+  return MakeNode("Cast", {from}, {to}, {{"to", static_cast<int64_t>(type)}});
+}
+
+Graph Widened(const Model& model) {
+  Graph graph = CopyDeep(model).graph;
+  WidenHalves(graph);
+  return graph;
+}
+
+bool IsAsItWas(const Model& model) { return Widened(model).nodes.size() == model.graph.nodes.size(); }
+
+const Node* MakerOf(const Graph& graph, const std::string& value) {
+  for (const Node& node : graph.nodes)
+    for (const std::string& output : node.outputs)
+      if (output == value) return &node;
+  return nullptr;
+}
+
+std::vector<Value> RunWidened(const Model& model, const std::vector<Value>& inputs) {
+  return EvaluateGraph(Widened(model), inputs, RunServices{});
+}
+
+// Answers have the types that the model says, and are those of the graph as it is written within what a few roundings
+// make of them.
+void HoldAgainstPlain(const Model& model, const std::vector<Value>& inputs, float tolerance = 4e-3f) {
+  const std::vector<Value> expected = EvaluateGraph(model.graph, inputs, RunServices{});
+  const std::vector<Value> got = RunWidened(model, inputs);
+  ASSERT_EQ(expected.size(), got.size());
+  for (size_t n = 0; n < expected.size(); ++n) {
+    const Tensor &a = expected[n].tensor(), &b = got[n].tensor();
+    ASSERT_EQ(a.dtype(), b.dtype()) << n;
+    ASSERT_TRUE(a.shape() == b.shape());
+    if (a.dtype() != kHalf) continue;
+    for (int64_t i = 0; i < a.size(); ++i) {
+      const float x = ToFloat(a.Data<Float16>()[i]), y = ToFloat(b.Data<Float16>()[i]);
+      ASSERT_NEAR(x, y, tolerance * (1 + std::abs(x))) << i;
+    }
+  }
+}
+
+TEST(WidenHalves, NodesComputeInFloatAndEdgesKeepTheirTypes) {
+  const Model model = MakeModel(
+      {MakeInfo("x", kHalf, {2, 3})},
+      {MakeNode("MatMul", {"x", "w"}, {"m"}), MakeNode("Relu", {"m"}, {"r"}), MakeNode("Add", {"r", "b"}, {"y"})},
+      {MakeInfo("y", kHalf), MakeInfo("r", kHalf)},
+      {MakeStored("w", SomeHalves({3, 4})), MakeStored("b", SomeHalves({4}))});
+  const Graph graph = Widened(model);
+  EXPECT_EQ(graph.FindInitializer("w")->dtype, DType::kFloat);
+  EXPECT_EQ(graph.inputs[0].type.dtype, kHalf);
+  EXPECT_EQ(testing::Count(graph, "Cast"), 3) << "the input and both outputs";
+  ASSERT_TRUE(MakerOf(graph, "y"));
+  EXPECT_EQ(MakerOf(graph, "y")->op_type, "Cast");
+  HoldAgainstPlain(model, {SomeHalves({2, 3})});
+}
+
+TEST(WidenHalves, ACastThatTheModelAsksForRounds) {
+  const Model model = MakeModel({MakeInfo("x", DType::kFloat, {3})},
+                                {CastTo(kHalf, "x", "h"), MakeNode("Mul", {"h", "one"}, {"p"}),
+                                 CastTo(DType::kFloat, "p", "y")},
+                                {MakeInfo("y")}, {MakeStored("one", Halves({1}, {}))});
+  const std::vector<float> x = {1.0001f, 70000, 1e-9f};
+  const Tensor y = RunWidened(model, {Tensor::FromVector(x)})[0].tensor();
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y.Data<float>()[i], ToFloat(ToFloat16(x[i]))) << x[i];
+}
+
+TEST(WidenHalves, SoDoesOneToTheTypeOfAnother) {
+  const Model model = MakeModel({MakeInfo("x", DType::kFloat, {2}), MakeInfo("like", kHalf, {1})},
+                                {MakeNode("CastLike", {"x", "like"}, {"h"}), MakeNode("Neg", {"h"}, {"n"}),
+                                 CastTo(DType::kFloat, "n", "y")},
+                                {MakeInfo("y")});
+  ASSERT_FALSE(IsAsItWas(model));
+  const Tensor y =
+      RunWidened(model, {Tensor::FromVector<float>({1.0001f, 3}), Halves({0}, {1})})[0].tensor();
+  EXPECT_EQ(y.Data<float>()[0], -1);
+}
+
+TEST(WidenHalves, OfTablesRowsAreReadAsTheyLie) {
+  const Tensor table = SomeHalves({1000, 64}), ids = Tensor::FromVector<int64_t>({7, 999, 0});
+  Model model = MakeModel({MakeInfo("ids", DType::kInt64, {3})},
+                          {MakeNode("Gather", {"table", "ids"}, {"rows"}), MakeNode("Tanh", {"rows"}, {"y"})},
+                          {MakeInfo("y", kHalf)}, {MakeStored("table", table)});
+  EXPECT_EQ(Widened(model).FindInitializer("table")->dtype, kHalf);
+  HoldAgainstPlain(model, {ids});
+  // The same table as the last product's weights.
+  model.graph.nodes.push_back(MakeNode("Transpose", {"table"}, {"t"}));
+  model.graph.nodes.push_back(MakeNode("MatMul", {"y", "t"}, {"z"}));
+  model.graph.outputs.push_back(MakeInfo("z", kHalf));
+  const Graph graph = Widened(model);
+  std::map<DType, int> types;
+  for (const StoredTensor& initializer : graph.initializers) ++types[initializer.dtype];
+  EXPECT_EQ(types[kHalf], 1);
+  EXPECT_EQ(types[DType::kFloat], 1);
+  HoldAgainstPlain(model, {ids}, 2e-2f);
+}
+
+TEST(WidenHalves, InputsAndWeightsMayBeOutputs) {
+  const Model model = MakeModel(
+      {MakeInfo("x", kHalf, {2}), MakeInfo("scale", kHalf, {2})},
+      {MakeNode("Mul", {"x", "scale"}, {"m"}), MakeNode("Add", {"m", "w"}, {"y"})},
+      {MakeInfo("x", kHalf), MakeInfo("y", kHalf), MakeInfo("w", kHalf)},
+      {MakeStored("scale", Halves({2, 3}, {2})), MakeStored("w", Halves({0.5f, 0.25f}, {2}))});
+  ASSERT_FALSE(IsAsItWas(model));
+  HoldAgainstPlain(model, {Halves({1, -1}, {2}), Halves({4, 8}, {2})});
+}
+
+TEST(WidenHalves, BodiesReadWhatIsAroundThem) {
+  Graph body = MakeModel({MakeInfo("i", DType::kInt64, {}), MakeInfo("go", DType::kBool, {}), MakeInfo("state", kHalf, {2})},
+                         {MakeNode("Add", {"state", "x"}, {"next"}), MakeNode("Identity", {"go"}, {"on"}),
+                          MakeNode("Mul", {"next", "w"}, {"scan"})},
+                         {MakeInfo("on", DType::kBool, {}), MakeInfo("next", kHalf, {2}), MakeInfo("scan", kHalf, {2})})
+                   .graph;
+  const Model model =
+      MakeModel({MakeInfo("x", kHalf, {2})},
+                {MakeNode("Loop", {"turns", "", "w"}, {"last", "all"}, {{"body", std::make_shared<Graph>(body)}})},
+                {MakeInfo("last", kHalf), MakeInfo("all", kHalf)},
+                {MakeStored("turns", Tensor::Scalar<int64_t>(3)), MakeStored("w", Halves({0.5f, 2}, {2}))});
+  ASSERT_FALSE(IsAsItWas(model));
+  HoldAgainstPlain(model, {Halves({1, -1.5f}, {2})});
+}
+
+TEST(WidenHalves, WhatItDoesNotUnderstandStays) {
+  const Node neg = MakeNode("Neg", {"x"}, {"y"});
+  EXPECT_TRUE(IsAsItWas(MakeModel({MakeInfo("x", DType::kFloat, {2})}, {neg}, {MakeInfo("y")}))) << "no halves";
+  EXPECT_TRUE(IsAsItWas(MakeModel({MakeInfo("x", DType::kBFloat16, {2})}, {neg}, {MakeInfo("y", DType::kBFloat16)})));
+  EXPECT_TRUE(IsAsItWas(MakeModel({MakeInfo("x", kHalf, {2})}, {MakeNode("Reshape", {"x", "s"}, {"y"})},
+                                  {MakeInfo("y", kHalf)}, {testing::Ints("s", {1, 2})})))
+      << "nothing is computed";
+  Node unknown = MakeNode("Mystery", {"y"}, {"z"});
+  unknown.domain = "somebody";
+  EXPECT_TRUE(IsAsItWas(MakeModel({MakeInfo("x", kHalf, {2})}, {neg, unknown}, {MakeInfo("z", kHalf)})));
+  ValueInfo list = MakeInfo("list");
+  list.type = Type::SequenceOf(Type::Tensor(kHalf));
+  EXPECT_TRUE(IsAsItWas(MakeModel({list}, {MakeNode("SequenceAt", {"list", "at"}, {"x"}), neg}, {MakeInfo("y", kHalf)},
+                                  {MakeStored("at", Tensor::Scalar<int64_t>(0))})));
+}
+
+TEST(WidenHalves, SessionsDoIt) {
+  const Model model = MakeModel({MakeInfo("x", kHalf, {1, 8, 12, 12})},
+                                {MakeNode("Conv", {"x", "w", "b"}, {"c"}), MakeNode("Relu", {"c"}, {"r"}),
+                                 MakeNode("GlobalAveragePool", {"r"}, {"y"})},
+                                {MakeInfo("y", kHalf)},
+                                {MakeStored("w", SomeHalves({16, 8, 3, 3})), MakeStored("b", SomeHalves({16}))});
+  SessionOptions plain;
+  plain.optimize = false;
+  const std::vector<NamedValue> inputs = {{"x", SomeHalves({1, 8, 12, 12})}};
+  const Tensor a = Session::FromModel(model, plain)->Run(inputs)[0].tensor();
+  const Tensor b = Session::FromModel(model)->Run(inputs)[0].tensor();
+  ASSERT_EQ(b.dtype(), kHalf);
+  for (int64_t i = 0; i < a.size(); ++i)
+    EXPECT_NEAR(ToFloat(a.Data<Float16>()[i]), ToFloat(b.Data<Float16>()[i]), 4e-3f) << i;
+}
+
+}  // namespace
+}  // namespace ferry

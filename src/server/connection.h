@@ -72,6 +72,7 @@ class Connection : public Watched {
 
  private:
   void ReadAll();
+  void EndIdle();
   void Take(std::string_view bytes);
   bool Flush();
   long Send(const iovec* parts, int count);

@@ -13,6 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kShortWait{100}, kSpin{40};
+constexpr std::chrono::milliseconds kTick{250};
 
 }  // namespace
 
@@ -112,15 +113,17 @@ bool EventLoop::MaySpin() const {
 }
 
 int EventLoop::Spin(epoll_event* events, int most) {
-  const auto until = Clock::now() + kSpin;
+  const auto until = seen_ + kSpin;
   do {
     const int count = epoll_wait(epoll_, events, most, 0);
+    Advance();
     if (count != 0) return count;
-  } while (MaySpin() && Clock::now() < until);
+  } while (MaySpin() && seen_ < until);
   return 0;
 }
 
 int EventLoop::Wait(epoll_event* events, int most, int milliseconds) {
+  Advance();
   if (short_waits_ >= waits_before_spin_ && MaySpin()) {
     if (const int count = Spin(events, most); count != 0) {
       waits_before_spin_ = kFirstTrial;
@@ -130,20 +133,27 @@ int EventLoop::Wait(epoll_event* events, int most, int milliseconds) {
     short_waits_ = 0;
     waits_before_spin_ = std::min(2 * waits_before_spin_, kMostBeforeTrial);
   }
-  const auto begun = Clock::now();
   group_.awake.fetch_sub(1, std::memory_order_relaxed);
   const int count = epoll_wait(epoll_, events, most, milliseconds);
   group_.awake.fetch_add(1, std::memory_order_relaxed);
-  short_waits_ = Clock::now() - begun < kShortWait ? std::min(short_waits_ + 1, kMostBeforeTrial) : 0;
+  short_waits_ = Advance() < kShortWait ? std::min(short_waits_ + 1, kMostBeforeTrial) : 0;
   return count;
+}
+
+// How long ago it was called last.
+Clock::duration EventLoop::Advance() {
+  const auto now = Clock::now();
+  const auto passed = now - seen_;
+  seen_ = now;
+  now_ += std::min<Clock::duration>(passed, 2 * kTick);
+  return passed;
 }
 
 void EventLoop::Run() {
   thread_id_ = std::this_thread::get_id();
   constexpr int kMostEvents = 128;
   epoll_event events[kMostEvents];
-  constexpr auto kTick = std::chrono::milliseconds(250);
-  auto next_tick = Clock::now() + kTick;
+  auto next_tick = now_ + kTick;
   ++group_.awake;
   while (!stopping_) {
     const int count = Wait(events, kMostEvents, static_cast<int>(kTick.count()));
@@ -165,10 +175,9 @@ void EventLoop::Run() {
     }
     if (is_posted) DoPosted();
     removed_.clear();
-    const auto now = Clock::now();
-    if (now < next_tick) continue;
-    next_tick = now + kTick;
-    ForEach([&](Watched& watched) { watched.OnTick(now); });
+    if (now_ < next_tick) continue;
+    next_tick = now_ + kTick;
+    ForEach([&](Watched& watched) { watched.OnTick(now_); });
     removed_.clear();
   }
 }

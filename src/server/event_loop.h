@@ -52,6 +52,9 @@ class EventLoop {
   Watched* Find(uint64_t number);
   void Remove(int descriptor, uint64_t number);
   std::string& scratch() { return scratch_; }
+  // What clients are held to is counted by it: it goes on while the loop does. After a pause of the machine nobody is
+  // late whose bytes are still to be read.
+  std::chrono::steady_clock::time_point now() const { return now_; }
   void ForEach(const std::function<void(Watched&)>& visit);
   static uint64_t NextNumber();
 
@@ -61,6 +64,7 @@ class EventLoop {
   int Wait(epoll_event* events, int most, int milliseconds);
   int Spin(epoll_event* events, int most);
   bool MaySpin() const;
+  std::chrono::steady_clock::duration Advance();
 
   LoopGroup& group_;
   // A client that sends its next request at once finds the loop awake: sleeping and being woken costs more than all the
@@ -68,6 +72,7 @@ class EventLoop {
   int short_waits_ = 0, waits_before_spin_ = kFirstTrial;
   static constexpr int kFirstTrial = 8, kMostBeforeTrial = 8192;
   int epoll_ = -1, wake_ = -1;
+  std::chrono::steady_clock::time_point seen_ = std::chrono::steady_clock::now(), now_ = seen_;
   std::thread thread_;
   std::atomic<std::thread::id> thread_id_{};
   std::atomic<bool> stopping_{false};

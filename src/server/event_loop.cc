@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -93,11 +94,22 @@ Watched* EventLoop::Find(uint64_t number) {
 }
 
 void EventLoop::Remove(int descriptor, uint64_t number) {
+  if (std::unique_ptr<Watched> watched = Release(descriptor, number)) removed_.push_back(std::move(watched));
+}
+
+std::unique_ptr<Watched> EventLoop::Release(int descriptor, uint64_t number) {
   auto found = watched_.find(number);
-  if (found == watched_.end()) return;
+  if (found == watched_.end()) return nullptr;
   epoll_ctl(epoll_, EPOLL_CTL_DEL, descriptor, nullptr);
-  removed_.push_back(std::move(found->second));
+  std::unique_ptr<Watched> watched = std::move(found->second);
   watched_.erase(found);
+  return watched;
+}
+
+std::chrono::nanoseconds EventLoop::BusyTime() const {
+  timespec time{};
+  if (const int clock = cpu_clock_; clock != -1) clock_gettime(clock, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec - spun_ns_);
 }
 
 void EventLoop::ForEach(const std::function<void(Watched&)>& visit) {
@@ -113,13 +125,14 @@ bool EventLoop::MaySpin() const {
 }
 
 int EventLoop::Spin(epoll_event* events, int most) {
-  const auto until = seen_ + kSpin;
+  const auto begun = seen_;
+  int count = 0;
   do {
-    const int count = epoll_wait(epoll_, events, most, 0);
+    count = epoll_wait(epoll_, events, most, 0);
     Advance();
-    if (count != 0) return count;
-  } while (MaySpin() && seen_ < until);
-  return 0;
+  } while (count == 0 && MaySpin() && seen_ < begun + kSpin);
+  spun_ns_ += std::chrono::nanoseconds(seen_ - begun).count();
+  return count;
 }
 
 int EventLoop::Wait(epoll_event* events, int most, int milliseconds) {
@@ -151,6 +164,7 @@ Clock::duration EventLoop::Advance() {
 
 void EventLoop::Run() {
   thread_id_ = std::this_thread::get_id();
+  if (clockid_t clock; pthread_getcpuclockid(pthread_self(), &clock) == 0) cpu_clock_ = clock;
   constexpr int kMostEvents = 128;
   epoll_event events[kMostEvents];
   auto next_tick = now_ + kTick;
@@ -178,6 +192,7 @@ void EventLoop::Run() {
     if (now_ < next_tick) continue;
     next_tick = now_ + kTick;
     ForEach([&](Watched& watched) { watched.OnTick(now_); });
+    group_.on_tick(*this);
     removed_.clear();
   }
 }

@@ -1,12 +1,13 @@
 """ferry-server against another server of the same protocol, in turns: requests a second, latency, CPU time a request.
 
     compare.py --load LOAD --model NAME=FILE.onnx --input x:FP32:1x10 [--other 'COMMAND with {port} and {model}']
-               [--canned CANNED:THREADS[:awake]] [--options 'MORE FOR FERRY-SERVER'] [--rounds N]
+               [--canned CANNED:THREADS[:awake]] [--options 'MORE FOR FERRY-SERVER'] [--rounds N] [--share 0.8]
 
 LOAD is a load generator with the options of the one that recorded docs/server.md's numbers (closed loop, --json, --pid). The other
 server's answers are recorded first, and every answer of both is checked against them. Timings from a busy machine are
 not evidence: 'others' says how many cores somebody else used; the CPU time a request is the firm number. --canned takes turns
 with canned.cc as well, which answers without doing anything (needs --variants 1): the most that this generator can be served.
+--share: then also in an open loop, at this share of the requests a second that the closed loop had.
 """
 import argparse
 import json
@@ -25,6 +26,7 @@ parser.add_argument("--load", required=True)
 parser.add_argument("--other")
 parser.add_argument("--canned", action="append", default=[])
 parser.add_argument("--options", default="")
+parser.add_argument("--share", type=float)
 parser.add_argument("--variants", type=int, default=16)
 parser.add_argument("--model", required=True)
 parser.add_argument("--input", action="append", required=True)
@@ -102,23 +104,32 @@ with tempfile.TemporaryDirectory() as folder:
         process, port = start(servers["ferry"])
         can_answer(port, canned)
         stop(process)
+    def measure(process, port, conns, *more):
+        text = drive(port, "--conns", conns, "--seconds", str(arguments.seconds), "--warmup", "0.5", "--answers", answers,
+                     "--rtol", "1e-3", "--atol", "1e-4", "--pid", str(process.pid), "--json", *more)
+        row = json.loads(re.search(r"\{.*\}", text).group())
+        row["load_us"] = row["client_cpu"] * 1e6 / row["per_second"]
+        return row
+
     for conns in arguments.conns.split(","):
         rows = {key: [] for key in servers}
+        open_rows = {key: [] for key in servers}
         for _ in range(arguments.rounds):
             for key, command in servers.items():
                 process, port = start(command, answer=canned)
-                text = drive(port, "--conns", conns, "--seconds", str(arguments.seconds), "--warmup", "0.5", "--answers", answers,
-                             "--rtol", "1e-3", "--atol", "1e-4", "--pid", str(process.pid), "--json")
-                row = json.loads(re.search(r"\{.*\}", text).group())
-                row["load_us"] = row["client_cpu"] * 1e6 / row["per_second"]
-                rows[key].append(row)
+                rows[key].append(measure(process, port, conns))
+                if arguments.share:
+                    open_rows[key].append(measure(process, port, conns, "--rate", str(arguments.share * rows[key][-1]["per_second"])))
                 stop(process)
-        for key, got in rows.items():
-            median = {field: statistics.median(row[field] for row in got) for field in
-                      ("per_second", "p50_ms", "p99_ms", "server_us_per_request", "load_us", "rss_kb", "others_cpu")}
-            print(f"{name} conns {conns} {key}: {median['per_second']:.0f}/s p50 {median['p50_ms']:.3f} ms p99 {median['p99_ms']:.3f} ms, "
-                  f"{median['server_us_per_request']:.1f} us CPU a request (the generator {median['load_us']:.1f}), "
-                  f"{median['rss_kb'] / 1024:.0f} MiB, others {median['others_cpu']:.2f}")
+        for loop, all_rows in (("", rows), (f" open loop at {arguments.share}", open_rows)):
+            for key, got in all_rows.items():
+                if not got:
+                    continue
+                median = {field: statistics.median(row[field] for row in got) for field in
+                          ("per_second", "p50_ms", "p99_ms", "server_us_per_request", "load_us", "rss_kb", "others_cpu")}
+                print(f"{name} conns {conns}{loop} {key}: {median['per_second']:.0f}/s p50 {median['p50_ms']:.3f} ms p99 "
+                      f"{median['p99_ms']:.3f} ms, {median['server_us_per_request']:.1f} us CPU a request (the generator "
+                      f"{median['load_us']:.1f}), {median['rss_kb'] / 1024:.0f} MiB, others {median['others_cpu']:.2f}")
         for key, got in rows.items():
             if key != "other" and "other" in rows:
                 ratios = [a["per_second"] / b["per_second"] for a, b in zip(got, rows["other"])]

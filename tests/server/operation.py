@@ -211,6 +211,11 @@ class Operation(unittest.TestCase):
             for client in clients:  # and whoever then says nothing is still not kept
                 self.assertEqual(client.recv(100), b"")
 
+    def test_empty_repository(self):
+        with Server(BINARY, repository=self.folder.name) as server:
+            self.assertIn("the repository has no models", open(server.log.name).read())
+            self.assertEqual(server.get("/v2/health/ready")[0], 200)
+
     def test_polling(self):
         models = repository(self.folder.name + "/m", p=plain)
         with Server(BINARY, "--model-control-mode=poll", "--repository-poll-secs=1", repository=models) as server:

@@ -98,7 +98,7 @@ void Listener::AcceptAll() {
     const int one = 1;
     setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     EventLoop& loop = doors_.balance.ForNew();
-    loop.Do([this, &loop, made, peer = PeerText(address), &doors = doors_, door = door_, tls = tls_] {
+    loop.Do([&loop, made, peer = PeerText(address), &doors = doors_, door = door_, tls = tls_] {
       const uint64_t number = EventLoop::NextNumber();
       auto connection = std::make_unique<Connection>(loop, made, number, door, peer, tls ? tls->Accept(made) : nullptr,
                                                      doors.handler, doors.limits, doors.connections);

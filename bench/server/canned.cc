@@ -1,7 +1,8 @@
 // canned: a server that costs nothing. It answers whatever comes with one recorded answer, with the request's id in it:
 // what a load generator reaches against it is the most that any server can show on that machine.
 //
-// usage: canned PORT THREADS ANSWER      (ANSWER: a whole HTTP answer, whose "id" has ten bytes, in a file)
+// usage: canned PORT THREADS ANSWER [awake]    (ANSWER: a whole HTTP answer, whose "id" has ten bytes, in a file;
+//                                              awake: its threads never sleep, so that waking them costs nothing)
 // build: g++ -O2 -std=c++20 canned.cc -o canned -lpthread
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -23,12 +24,12 @@ namespace {
 constexpr char kId[] = "\"id\":\"";
 constexpr size_t kBefore = sizeof(kId) - 1, kIdBytes = 10;
 
-void Serve(int epoll, std::string answer) {
+void Serve(int epoll, std::string answer, int timeout) {
   const size_t place = answer.find(kId) + kBefore;
   std::vector<char> bytes(64 * 1024);
   epoll_event events[128];
   while (true) {
-    const int count = epoll_wait(epoll, events, 128, -1);
+    const int count = epoll_wait(epoll, events, 128, timeout);
     for (int i = 0; i < count; ++i) {
       const int connection = events[i].data.fd;
       const ssize_t got = recv(connection, bytes.data(), bytes.size(), 0);
@@ -48,7 +49,8 @@ void Serve(int epoll, std::string answer) {
 }  // namespace
 
 int main(int count, char** words) {
-  if (count != 4) return std::fprintf(stderr, "usage: canned PORT THREADS ANSWER\n"), 2;
+  if (count != 4 && count != 5) return std::fprintf(stderr, "usage: canned PORT THREADS ANSWER [awake]\n"), 2;
+  const int timeout = count == 5 ? 0 : -1;
   std::ifstream file(words[3], std::ios::binary);
   const std::string answer{std::istreambuf_iterator<char>(file), {}};
   const size_t id = answer.find(kId);
@@ -65,7 +67,7 @@ int main(int count, char** words) {
   std::vector<int> epolls;
   for (int i = 0; i < std::atoi(words[2]); ++i) {
     epolls.push_back(epoll_create1(0));
-    std::thread(Serve, epolls.back(), answer).detach();
+    std::thread(Serve, epolls.back(), answer, timeout).detach();
   }
   for (size_t next = 0;; ++next) {
     const int connection = accept(listener, nullptr, nullptr);

@@ -50,6 +50,13 @@ bool BatchCost::Pays(int64_t rows) {
   return ++decisions_ % kLookAgain == 0 || PerRow(index) < PerRow(0) * kGain;
 }
 
+// Making a size ready takes longer than its runs. Where those are long, it is done for those who wait by the dozen, and
+// not for a few who would be answered sooner one by one.
+bool BatchCost::MayTry(size_t index, int64_t available) const {
+  constexpr double kLongUs = 1000;
+  return sizes_[0].us < kLongUs || available >= int64_t{2} << index;
+}
+
 int64_t BatchCost::Choose(int64_t available, int64_t most, int instances, bool eager) {
   const int64_t rows = std::min(available, most);
   const size_t top = IndexOf(rows);
@@ -63,7 +70,8 @@ int64_t BatchCost::Choose(int64_t available, int64_t most, int instances, bool e
   };
   for (size_t index = 1; index <= top; ++index) {
     if (!IsKnown(index)) {
-      if (!eager && index == known + 1 && (index == 1 || PerRow(known) < PerRow(known - 1) * kGain))
+      if (!eager && MayTry(index, available) && index == known + 1 &&
+          (index == 1 || PerRow(known) < PerRow(known - 1) * kGain))
         return int64_t{1} << index;
       continue;
     }

@@ -30,6 +30,7 @@ class BatchCost {
   static size_t IndexOf(int64_t rows);
   bool IsKnown(size_t index) const;
   double PerRow(size_t index) const;
+  bool MayTry(size_t index, int64_t available) const;
 
   std::array<Size, 24> sizes_{};
   uint64_t decisions_ = 0;

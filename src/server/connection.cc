@@ -10,14 +10,14 @@ namespace {
 
 constexpr std::string_view kHttp2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr auto kLinger = std::chrono::seconds(2);
-constexpr auto kDrainIdle = std::chrono::seconds(1);
+constexpr std::chrono::seconds kDrainIdle{1};
 
 }  // namespace
 
 Connection::Connection(EventLoop& loop, int descriptor, uint64_t number, Door door, std::string peer,
                        std::unique_ptr<TlsStream> tls, RequestHandler& handler, const ConnectionLimits& limits,
                        std::atomic<int>& count)
-    : loop_(loop),
+    : loop_(&loop),
       descriptor_(descriptor),
       number_(number),
       door_(door),
@@ -26,7 +26,7 @@ Connection::Connection(EventLoop& loop, int descriptor, uint64_t number, Door do
       handler_(handler),
       limits_(limits),
       count_(count),
-      last_progress_(std::chrono::steady_clock::now()) {
+      last_progress_(loop_->now()) {
   ++count_;
 }
 
@@ -55,14 +55,14 @@ void Connection::OnReady(bool readable, bool writable, bool broken) {
 void Connection::ReadAll() {
   if (reading_) return;
   reading_ = true;
-  std::string& scratch = loop_.scratch();
+  std::string& scratch = loop_->scratch();
   while (!closed_ && readable_) {
     if (!lingering_ && protocol_ && !protocol_->WantsBytes()) break;
     const long got =
         tls_ ? tls_->Read(scratch.data(), scratch.size()) : recv(descriptor_, scratch.data(), scratch.size(), 0);
     if (got > 0) {
       if (!tls_ && static_cast<size_t>(got) < scratch.size()) readable_ = false;
-      last_progress_ = std::chrono::steady_clock::now();
+      last_progress_ = loop_->now();
       if (!lingering_) Take({scratch.data(), static_cast<size_t>(got)});
       continue;
     }
@@ -106,7 +106,7 @@ void Connection::Take(std::string_view bytes) {
     }
   }
   const bool in_header = !protocol_ || protocol_->InHeader();
-  if (in_header && !in_header_) header_begun_ = std::chrono::steady_clock::now();
+  if (in_header && !in_header_) header_begun_ = loop_->now();
   in_header_ = in_header;
 }
 
@@ -150,7 +150,7 @@ bool Connection::Flush() {
       return false;
     }
     sent_ += static_cast<size_t>(sent);
-    last_progress_ = std::chrono::steady_clock::now();
+    last_progress_ = loop_->now();
   }
   if (out_.capacity() > 64 * 1024)
     std::string().swap(out_);
@@ -170,7 +170,7 @@ void Connection::CloseWhenWritten() {
   if (at_end_) return Close();
   // Closing while bytes are unread would reset the connection, and the answer might be lost.
   lingering_ = true;
-  linger_until_ = std::chrono::steady_clock::now() + kLinger;
+  linger_until_ = loop_->now() + kLinger;
   if (tls_) tls_->Shutdown();
   shutdown(descriptor_, SHUT_WR);
 }
@@ -179,7 +179,7 @@ void Connection::Close() {
   if (closed_) return;
   closed_ = true;
   if (protocol_) protocol_->OnClosed();
-  loop_.Remove(descriptor_, number_);
+  loop_->Remove(descriptor_, number_);
 }
 
 void Connection::Resume() {
@@ -203,12 +203,35 @@ void Connection::OnTick(std::chrono::steady_clock::time_point now) {
   if (closed_ || lingering_) return;
   if (in_header_ && now - header_begun_ > limits_.header_time) return Close();
   const bool idle = (!protocol_ || protocol_->IsIdle()) && backlog() == 0;
-  if (!protocol_ && now - last_progress_ > limits_.header_time) return Close();
+  auto patience = protocol_ ? limits_.idle_time : limits_.header_time;
   // A client that is busy learns of the end by its next answer; one that is not would not miss the connection.
-  if (drained_ && idle && now - last_progress_ > kDrainIdle) return CloseWhenWritten();
-  if (idle && !in_header_ && now - last_progress_ > limits_.idle_time) return Close();
+  if (drained_) patience = std::min(patience, kDrainIdle);
+  if (idle && !in_header_ && now - last_progress_ > patience) return EndIdle();
   if (backlog() > 0 && now - last_progress_ > limits_.body_time) return Close();
   if (!idle && protocol_->IsReadingBody() && now - last_progress_ > limits_.body_time) Close();
+}
+
+void Connection::MoveTo(EventLoop& next) {
+  const bool rests = protocol_ && protocol_->IsIdle() && backlog() == 0 && !readable_ && !reading_ && !in_header_;
+  if (!rests || closed_ || closing_ || lingering_ || at_end_ || drained_) return;
+  const auto rested = loop_->now() - last_progress_;
+  auto self = std::make_shared<std::unique_ptr<Watched>>(loop_->Release(descriptor_, number_));
+  loop_ = &next;
+  next.Later([this, rested, self] {
+    last_progress_ = loop_->now() - rested;
+    loop_->Add(descriptor_, number_, std::move(*self));
+    if (loop_->is_draining()) Drain();
+  });
+}
+
+void Connection::EndIdle() {
+  const auto before = last_progress_;
+  readable_ = true;  // its next request may have come this moment
+  ReadAll();
+  if (closed_ || lingering_ || last_progress_ != before) return;
+  if (protocol_)
+    for (int i = 0; i < 2; ++i) protocol_->Drain();
+  CloseWhenWritten();
 }
 
 }  // namespace ferry::server

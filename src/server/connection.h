@@ -53,6 +53,7 @@ class Connection : public Watched {
   void OnReady(bool readable, bool writable, bool broken) override;
   void OnFailure() override { Close(); }
   void OnTick(std::chrono::steady_clock::time_point now) override;
+  void MoveTo(EventLoop& next) override;
 
   // For protocols.
   void Write(std::string_view first, std::string_view second = {});
@@ -63,7 +64,7 @@ class Connection : public Watched {
   bool is_closing() const { return closing_; }
   void Drain();
 
-  EventLoop& loop() { return loop_; }
+  EventLoop& loop() { return *loop_; }
   uint64_t number() const { return number_; }
   Door door() const { return door_; }
   const std::string& peer() const { return peer_; }
@@ -72,12 +73,13 @@ class Connection : public Watched {
 
  private:
   void ReadAll();
+  void EndIdle();
   void Take(std::string_view bytes);
   bool Flush();
   long Send(const iovec* parts, int count);
   void ChooseProtocol();
 
-  EventLoop& loop_;
+  EventLoop* loop_;
   const int descriptor_;
   const uint64_t number_;
   const Door door_;

@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kShortWait{100}, kSpin{40};
+constexpr std::chrono::milliseconds kTick{250};
 
 }  // namespace
 
@@ -92,11 +94,22 @@ Watched* EventLoop::Find(uint64_t number) {
 }
 
 void EventLoop::Remove(int descriptor, uint64_t number) {
+  if (std::unique_ptr<Watched> watched = Release(descriptor, number)) removed_.push_back(std::move(watched));
+}
+
+std::unique_ptr<Watched> EventLoop::Release(int descriptor, uint64_t number) {
   auto found = watched_.find(number);
-  if (found == watched_.end()) return;
+  if (found == watched_.end()) return nullptr;
   epoll_ctl(epoll_, EPOLL_CTL_DEL, descriptor, nullptr);
-  removed_.push_back(std::move(found->second));
+  std::unique_ptr<Watched> watched = std::move(found->second);
   watched_.erase(found);
+  return watched;
+}
+
+std::chrono::nanoseconds EventLoop::BusyTime() const {
+  timespec time{};
+  if (const int clock = cpu_clock_; clock != -1) clock_gettime(clock, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec - spun_ns_);
 }
 
 void EventLoop::ForEach(const std::function<void(Watched&)>& visit) {
@@ -112,15 +125,18 @@ bool EventLoop::MaySpin() const {
 }
 
 int EventLoop::Spin(epoll_event* events, int most) {
-  const auto until = Clock::now() + kSpin;
+  const auto begun = seen_;
+  int count = 0;
   do {
-    const int count = epoll_wait(epoll_, events, most, 0);
-    if (count != 0) return count;
-  } while (MaySpin() && Clock::now() < until);
-  return 0;
+    count = epoll_wait(epoll_, events, most, 0);
+    Advance();
+  } while (count == 0 && MaySpin() && seen_ < begun + kSpin);
+  spun_ns_ += std::chrono::nanoseconds(seen_ - begun).count();
+  return count;
 }
 
 int EventLoop::Wait(epoll_event* events, int most, int milliseconds) {
+  Advance();
   if (short_waits_ >= waits_before_spin_ && MaySpin()) {
     if (const int count = Spin(events, most); count != 0) {
       waits_before_spin_ = kFirstTrial;
@@ -130,20 +146,28 @@ int EventLoop::Wait(epoll_event* events, int most, int milliseconds) {
     short_waits_ = 0;
     waits_before_spin_ = std::min(2 * waits_before_spin_, kMostBeforeTrial);
   }
-  const auto begun = Clock::now();
   group_.awake.fetch_sub(1, std::memory_order_relaxed);
   const int count = epoll_wait(epoll_, events, most, milliseconds);
   group_.awake.fetch_add(1, std::memory_order_relaxed);
-  short_waits_ = Clock::now() - begun < kShortWait ? std::min(short_waits_ + 1, kMostBeforeTrial) : 0;
+  short_waits_ = Advance() < kShortWait ? std::min(short_waits_ + 1, kMostBeforeTrial) : 0;
   return count;
+}
+
+// How long ago it was called last.
+Clock::duration EventLoop::Advance() {
+  const auto now = Clock::now();
+  const auto passed = now - seen_;
+  seen_ = now;
+  now_ += std::min<Clock::duration>(passed, 2 * kTick);
+  return passed;
 }
 
 void EventLoop::Run() {
   thread_id_ = std::this_thread::get_id();
+  if (clockid_t clock; pthread_getcpuclockid(pthread_self(), &clock) == 0) cpu_clock_ = clock;
   constexpr int kMostEvents = 128;
   epoll_event events[kMostEvents];
-  constexpr auto kTick = std::chrono::milliseconds(250);
-  auto next_tick = Clock::now() + kTick;
+  auto next_tick = now_ + kTick;
   ++group_.awake;
   while (!stopping_) {
     const int count = Wait(events, kMostEvents, static_cast<int>(kTick.count()));
@@ -165,10 +189,10 @@ void EventLoop::Run() {
     }
     if (is_posted) DoPosted();
     removed_.clear();
-    const auto now = Clock::now();
-    if (now < next_tick) continue;
-    next_tick = now + kTick;
-    ForEach([&](Watched& watched) { watched.OnTick(now); });
+    if (now_ < next_tick) continue;
+    next_tick = now_ + kTick;
+    ForEach([&](Watched& watched) { watched.OnTick(now_); });
+    group_.on_tick(*this);
     removed_.clear();
   }
 }

@@ -16,6 +16,8 @@ struct epoll_event;
 
 namespace ferry::server {
 
+class EventLoop;
+
 // Something with a descriptor. It is told of every change (edge-triggered) until it is removed.
 class Watched {
  public:
@@ -23,6 +25,7 @@ class Watched {
   virtual void OnReady(bool readable, bool writable, bool broken) = 0;
   virtual void OnFailure() {}                                            // OnReady threw: there was not enough memory
   virtual void OnTick(std::chrono::steady_clock::time_point /*now*/) {}  // four times a second
+  virtual void MoveTo(EventLoop& /*next*/) {}                            // unless something is under way
 };
 
 // What the loops of a server know of each other, and of its runs.
@@ -30,6 +33,8 @@ struct LoopGroup {
   std::atomic<int> awake{0};                  // loops that are not asleep
   const std::atomic<int>* running = nullptr;  // runs of models under way
   bool may_spin = false;                      // there is a CPU to spare beside the one that a loop has
+  std::atomic<bool> draining{false};
+  std::function<void(EventLoop&)> on_tick = [](EventLoop&) {};  // on each loop's thread
 };
 
 class EventLoop {
@@ -52,8 +57,15 @@ class EventLoop {
   Watched* Find(uint64_t number);
   void Remove(int descriptor, uint64_t number);
   std::string& scratch() { return scratch_; }
+  // What clients are held to is counted by it: it goes on while the loop does. After a pause of the machine nobody is
+  // late whose bytes are still to be read.
+  std::chrono::steady_clock::time_point now() const { return now_; }
+  std::unique_ptr<Watched> Release(int descriptor, uint64_t number);
   void ForEach(const std::function<void(Watched&)>& visit);
   static uint64_t NextNumber();
+  bool is_draining() const { return group_.draining; }
+  // CPU time of its thread, without what it spent in looking for events; any thread may ask.
+  std::chrono::nanoseconds BusyTime() const;
 
  private:
   void Run();
@@ -61,6 +73,7 @@ class EventLoop {
   int Wait(epoll_event* events, int most, int milliseconds);
   int Spin(epoll_event* events, int most);
   bool MaySpin() const;
+  std::chrono::steady_clock::duration Advance();
 
   LoopGroup& group_;
   // A client that sends its next request at once finds the loop awake: sleeping and being woken costs more than all the
@@ -68,6 +81,9 @@ class EventLoop {
   int short_waits_ = 0, waits_before_spin_ = kFirstTrial;
   static constexpr int kFirstTrial = 8, kMostBeforeTrial = 8192;
   int epoll_ = -1, wake_ = -1;
+  std::atomic<int> cpu_clock_{-1};
+  std::atomic<int64_t> spun_ns_{0};
+  std::chrono::steady_clock::time_point seen_ = std::chrono::steady_clock::now(), now_ = seen_;
   std::thread thread_;
   std::atomic<std::thread::id> thread_id_{};
   std::atomic<bool> stopping_{false};

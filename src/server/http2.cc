@@ -326,7 +326,7 @@ class Http2 : public Protocol, public Answered {
   static int OnBeginHeaders(nghttp2_session*, const nghttp2_frame* frame, void* user) {
     auto& self = *static_cast<Http2*>(user);
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-      self.streams_[frame->hd.stream_id].last_bytes = std::chrono::steady_clock::now();
+      self.streams_[frame->hd.stream_id].last_bytes = self.connection_.loop().now();
     return 0;
   }
 
@@ -403,7 +403,7 @@ class Http2 : public Protocol, public Answered {
     stream.is_grpc = type && type->compare(0, 16, "application/grpc") == 0;
     if (!stream.is_grpc) return;
     if (const uint64_t timeout = GrpcTimeout(*stream.request); timeout > 0)
-      stream.deadline = stream.last_bytes + std::chrono::microseconds(timeout);
+      stream.deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(timeout);
     auto sink = std::make_shared<StreamSink>(connection_.loop(), connection_.number(), this, number);
     if (const std::string* coding = stream.request->Find("grpc-encoding")) {
       if (*coding == "gzip")
@@ -425,7 +425,7 @@ class Http2 : public Protocol, public Answered {
   }
 
   void Take(int32_t number, Stream& stream, std::string_view bytes) {
-    stream.last_bytes = std::chrono::steady_clock::now();
+    stream.last_bytes = connection_.loop().now();
     if (stream.refused || (stream.finished && stream.answered)) return;
     const size_t most = stream.is_grpc ? connection_.limits().most_message + 5 : connection_.limits().most_body;
     std::string& body = stream.request->body;

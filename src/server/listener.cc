@@ -97,12 +97,12 @@ void Listener::AcceptAll() {
     }
     const int one = 1;
     setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    EventLoop& loop = *doors_.loops[doors_.next_loop++ % doors_.loops.size()];
-    loop.Do([this, &loop, made, peer = PeerText(address), &doors = doors_, door = door_, tls = tls_] {
+    EventLoop& loop = doors_.balance.ForNew();
+    loop.Do([&loop, made, peer = PeerText(address), &doors = doors_, door = door_, tls = tls_] {
       const uint64_t number = EventLoop::NextNumber();
       auto connection = std::make_unique<Connection>(loop, made, number, door, peer, tls ? tls->Accept(made) : nullptr,
                                                      doors.handler, doors.limits, doors.connections);
-      if (doors.draining) connection->Drain();
+      if (loop.is_draining()) connection->Drain();
       loop.Add(made, number, std::move(connection));
     });
   }

@@ -1,4 +1,4 @@
-// A port that is listened on; accepted connections are dealt out to the loops in turn.
+// A port that is listened on.
 #pragma once
 
 #include <atomic>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "server/connection.h"
+#include "server/loop_balance.h"
 #include "server/options.h"
 
 namespace ferry::server {
@@ -15,10 +16,8 @@ struct Doors {
   RequestHandler& handler;
   const ConnectionLimits& limits;
   int most_connections;
-  std::vector<std::unique_ptr<EventLoop>>& loops;
+  LoopBalance& balance;
   std::atomic<int> connections{0};
-  std::atomic<uint64_t> next_loop{0};
-  std::atomic<bool> draining{false};
 };
 
 class Listener : public Watched {

@@ -196,7 +196,7 @@ const std::vector<Setting>& Settings() {
        FERRY_BOOLEAN("reuse-http-port", http.reuse_port)},
       {"http-max-input-size", "BYTES", "largest body of a request (67108864)",
        FERRY_INTEGER("http-max-input-size", limits.most_body, 1, int64_t{1} << 40)},
-      {"http-thread-count", "N", "threads that read and answer (one for each CPU)",
+      {"http-thread-count", "N", "threads that read and answer, at most (one for each CPU)",
        FERRY_INTEGER("http-thread-count", loops, 1, 1024)},
       {"http-restricted-api", "API,…:HEADER=VALUE", "kinds of requests that need a header; may be repeated",
        [](ServerOptions& o, const std::string& v) {

@@ -214,6 +214,10 @@ bool Repository::LoadAtStart() {
   if (options_.mode == ControlMode::kExplicit)
     for (const auto& [name, path] : options_.models)
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  if (names.empty() && host_.log)
+    host_.log->Write(LogLevel::kWarning, options_.mode == ControlMode::kExplicit
+                                             ? "no model is loaded until it is asked for, or named by --load-model"
+                                             : "the repository has no models: one is a folder NAME/VERSION/model.onnx");
   bool all = true;
   for (const std::string& name : names) {
     std::lock_guard loading(loading_);

@@ -168,7 +168,9 @@ int64_t Scheduler::AvailableRows(const Job& first) const {
 
 // How many rows a run should have now; 0: wait for more.
 int64_t Scheduler::RowsToTake(int64_t available, bool waited) {
-  const int64_t most = config_.max_batch_size;
+  // While a batch is still to be proven its rows are computed twice: with two that is soon done.
+  const bool is_proven = !config_.is_batch_assumed || proofs_.load(std::memory_order_relaxed) >= kProofsWanted;
+  const int64_t most = is_proven ? config_.max_batch_size : std::min<int64_t>(config_.max_batch_size, 2);
   const bool has_wishes = !config_.preferred_sizes.empty() || config_.queue_delay_us > 0;
   if (!has_wishes) return cost_.Choose(available, most, config_.instances, !config_.is_batch_assumed);
   if (!cost_.Pays(std::min(std::max<int64_t>(available, 2), most))) return 1;
@@ -245,12 +247,15 @@ std::vector<Value> Scheduler::Compute(std::span<const NamedValue> inputs, const 
   options.max_bytes = policy_.limits.bytes;
   options.cancelled = job.request.cancelled.get();
   const double of_one = cost_of_one_;
-  cost.is_wide = counted.alone && !IsSmall(of_one) && queued_ == 0 && wide_ != narrow_;
+  const bool is_small = IsSmall(of_one);
+  const uint64_t turn = is_small ? 0 : ++policy_.begun;
+  cost.is_wide = counted.alone && !is_small && !policy_.crowded && queued_ == 0 && wide_ != narrow_;
   const bool by_thread = !cost.is_wide && of_one > kLongRunUs;
   const double thread_begun = by_thread ? ThreadMicroseconds() : 0;
   cost.begun = Clock::now();
   std::vector<Value> outputs = (cost.is_wide ? *wide_ : *narrow_).Run(inputs, job.output_names, options);
   cost.ended = Clock::now();
+  if (!is_small) policy_.crowded = !counted.alone || policy_.begun != turn;
   cost.us = by_thread ? ThreadMicroseconds() - thread_begun
                       : std::chrono::duration<double, std::micro>(cost.ended - cost.begun).count();
   return outputs;

@@ -21,8 +21,12 @@ namespace ferry::server {
 // What all models' runs share.
 struct RunPolicy {
   std::atomic<int> running{0};  // of all models: a lone run gets every thread, others one each
-  size_t max_queue = 4096;      // for models that do not say
-  Limits limits;                // of each run
+  // Runs that are not small, and whether the last of them met another one: then the next will, too, and with every
+  // thread it would cost more CPU time than alone.
+  std::atomic<uint64_t> begun{0};
+  std::atomic<bool> crowded{false};
+  size_t max_queue = 4096;  // for models that do not say
+  Limits limits;            // of each run
   std::chrono::microseconds inline_limit{150};
 };
 

@@ -189,7 +189,11 @@ void ServedModel::CheckInputs(const InferRequest& request) const {
     const std::string& input = request.inputs[i].first;
     const TensorConfig* config = config_.FindInput(input);
     if (!config)
-      Refuse(Code::kInvalidArgument, "unexpected inference input '", Printable(input), "' for model '", name_, "'");
+      Refuse(Code::kInvalidArgument, "unexpected inference input '", Printable(input), "' for model '", name_, "'",
+             request.inputs.size() > config_.inputs.size()
+                 ? Cat(": expected ", config_.inputs.size(), " inputs but got ", request.inputs.size(),
+                       " inputs for model '", name_, "'")
+                 : std::string());
     for (size_t j = 0; j < i; ++j)
       if (request.inputs[j].first == input)
         Refuse(Code::kInvalidArgument, "input '", Printable(input), "' already exists in request");

@@ -51,7 +51,8 @@ class Server {
     group_.may_spin = UsableCpus() > 1;
     for (int i = 0; i < (options.loops > 0 ? options.loops : UsableCpus()); ++i)
       loops_.push_back(std::make_unique<EventLoop>(group_));
-    doors_.reset(new Doors{*frontend_, options.limits, options.most_connections, loops_});
+    balance_ = std::make_unique<LoopBalance>(group_, loops_, UsableCpus());
+    doors_.reset(new Doors{*frontend_, options.limits, options.most_connections, *balance_});
   }
 
   int Run() {
@@ -125,7 +126,7 @@ class Server {
       const int number = sigtimedwait(&signals, nullptr, &span);
       return number == SIGTERM || number == SIGINT;  // a second one: at once
     };
-    doors_->draining = true;
+    group_.draining = true;
     DrainConnections();
     const auto delay = std::max<std::chrono::milliseconds>(std::chrono::seconds(options_.drain_delay_seconds), kNotice);
     if (wait(delay)) return;
@@ -164,6 +165,7 @@ class Server {
   std::unique_ptr<Repository> repository_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<Frontend> frontend_;
+  std::unique_ptr<LoopBalance> balance_;
   std::unique_ptr<Doors> doors_;
   std::unique_ptr<TlsServer> tls_, grpc_tls_;
   std::vector<Listener*> listeners_;

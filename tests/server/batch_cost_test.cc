@@ -46,6 +46,16 @@ TEST(BatchCost, ASmallGainDoesNotMakeOthersWait) {
   EXPECT_LE(cost.Choose(64, 32, 2, false), 4);
 }
 
+TEST(BatchCost, LongRunsOfANewSizeAreForManyWhoWait) {
+  BatchCost cost;
+  Measure(cost, 1, 4000);
+  EXPECT_EQ(cost.Choose(3, 32, 2, false), 1);
+  EXPECT_EQ(cost.Choose(4, 32, 2, false), 2);
+  Measure(cost, 2, 5000);
+  EXPECT_EQ(cost.Choose(4, 32, 1, false), 2);
+  EXPECT_EQ(cost.Choose(8, 32, 1, false), 4);
+}
+
 TEST(BatchCost, ALargeGainFillsBatches) {
   BatchCost cost;
   for (int64_t rows = 1; rows <= 32; rows *= 2) Measure(cost, rows, 500 + 10 * static_cast<double>(rows));

@@ -197,6 +197,10 @@ class Inference(unittest.TestCase):
         wrong["inputs"][0]["name"] = "c"
         self.assertEqual(error(wrong), (400, "unexpected inference input 'c' for model 'add_sub'"))
         wrong = add()
+        wrong["inputs"].append({**wrong["inputs"][0], "name": "c"})
+        self.assertEqual(error(wrong), (400, "unexpected inference input 'c' for model 'add_sub': expected 2 inputs but got 3 inputs "
+                                             "for model 'add_sub'"))
+        wrong = add()
         wrong["inputs"][0]["datatype"] = "FP64"
         self.assertEqual(error(wrong), (400, "inference input 'a' data-type is 'FP64', but model 'add_sub' expects 'FP32'"))
         wrong = add()

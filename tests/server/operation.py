@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -176,6 +177,44 @@ class Operation(unittest.TestCase):
         self.assertEqual(second.stop(), 0)
         self.assertEqual(wrong, [])
         self.assertGreater(answered[0], before)
+
+    def test_pause(self):
+        """The machine stood still for longer than any time-out: what clients sent meanwhile is answered."""
+        import grpc
+        models = repository(self.folder.name + "/m", p=plain)
+        body = ones().encode()
+        request = b"POST /v2/models/p/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        with Server(BINARY, "--header-timeout=1", "--body-timeout=1", "--idle-timeout=1", repository=models) as server, \
+                grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+            def connect():
+                connection = socket.create_connection(("127.0.0.1", server.http_port), timeout=20)
+                self.addCleanup(connection.close)
+                return connection
+            live = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
+            live(b"", timeout=20)
+            begun = [b"", b"", request[:30], request[:-10]]  # a new client, an idle one, half a header, half a body
+            clients = [connect() for _ in begun]
+            clients[1].sendall(request)
+            self.assertIn(b" 200 OK", clients[1].recv(10000))
+            for client, sent in zip(clients, begun):
+                client.sendall(sent)
+            time.sleep(0.1)
+            server.process.send_signal(signal.SIGSTOP)
+            later = live.future(b"", timeout=20)
+            for client, sent in zip(clients, begun):
+                client.sendall(request[len(sent):])
+            time.sleep(3)
+            server.process.send_signal(signal.SIGCONT)
+            for client in clients:
+                self.assertIn(b" 200 OK", client.recv(10000))
+            self.assertEqual(later.result(), b"\x08\x01")
+            for client in clients:  # and whoever then says nothing is still not kept
+                self.assertEqual(client.recv(100), b"")
+
+    def test_empty_repository(self):
+        with Server(BINARY, repository=self.folder.name) as server:
+            self.assertIn("the repository has no models", open(server.log.name).read())
+            self.assertEqual(server.get("/v2/health/ready")[0], 200)
 
     def test_polling(self):
         models = repository(self.folder.name + "/m", p=plain)

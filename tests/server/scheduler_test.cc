@@ -116,6 +116,16 @@ TEST_F(SchedulerTest, WhatWaitsIsJoined) {
   EXPECT_EQ(stats_.Snapshot().inference_count, 9u);
 }
 
+TEST_F(SchedulerTest, ABatchThatIsOnlyAssumedIsProvenByPairs) {
+  config_.is_batch_assumed = true;
+  config_.preferred_sizes = {8};
+  Start();
+  std::vector<std::shared_future<Answer>> answers;
+  for (int i = 1; i <= 14; ++i) answers.push_back(Ask(static_cast<float>(i)));
+  Release();
+  for (size_t i = 0; i < answers.size(); ++i) EXPECT_EQ(answers[i].get().batch, i < 6 ? 2 : 8) << i;
+}
+
 TEST_F(SchedulerTest, PrioritiesGoFirst) {
   config_.dynamic_batching = false;
   config_.priority_levels = 3;

@@ -184,7 +184,12 @@ CompiledRun CompileAndRun(const CBuild& built, const std::string& folder, const 
   }
   words = {program, in, out};
   if (seconds > 0) words.push_back(Cat(seconds));
-  const int status = RunProgram(words, log);
+  int status = 0;
+  try {
+    status = RunProgram(words, log);
+  } catch (const Error& error) {
+    Fail(ErrorCode::kUnsupported, error.message(), ": what the compiler makes must run here (on a board: --test)");
+  }
   if (status != 0) Fail(ErrorCode::kInternal, "the compiled program ended with status ", status);
   if (seconds > 0) made.median_us = std::atof(ReadText(log).c_str());
   const std::string results = ReadText(out);

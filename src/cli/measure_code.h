@@ -12,8 +12,8 @@ namespace ferry::cli {
 std::vector<std::string> CompilerWords();
 
 struct CodeSize {
-  size_t bytes = 0;      // of functions, without the weights; 0 where there is no compiler or no `size` to ask
-  size_t stack = 0;      // the deepest chain of calls, without those of the C library; 0 where the compiler does not say
+  size_t bytes = 0;  // of functions, without the weights; 0 where there is no compiler or no `size` to ask
+  size_t stack = 0;  // the deepest chain of calls, without those of the C library; 0 where the compiler does not say
   std::string compiler;  // with the options that decide
 };
 

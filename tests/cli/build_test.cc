@@ -181,6 +181,15 @@ TEST(Build, CompilerMayHaveOptionsAndSaysTheStack) {
   EXPECT_LT(report.Find("stack_bytes")->AsInt(), 1000);
 }
 
+TEST(Build, CompilersForOtherMachinesAreNamed) {
+  const std::string folder = ScratchFolder(), script = JoinPath(folder, "compiler.sh");
+  std::ofstream(script) << "while [ \"$1\" != -o ]; do shift; done\necho for a board >\"$2\"\nchmod +x \"$2\"\n";
+  const ChosenCompiler chosen(("sh " + script).c_str());
+  const Said said = Ferry({"build", SimpleNet("torch.onnx"), "-o", folder, "--verify"});
+  EXPECT_EQ(said.status, 3) << said.out;
+  EXPECT_NE(said.err.find("must run here (on a board: --test)"), std::string::npos) << said.err;
+}
+
 TEST(Build, LayersAreListedWithoutACompiler) {
   const ChosenCompiler chosen("no_such_compiler");
   const Said said = Ferry({"build", SimpleNet("torch.onnx"), "-o", ScratchFolder(), "--layers"});

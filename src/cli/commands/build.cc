@@ -65,6 +65,7 @@ constexpr Example kExamples[] = {
     {"ferry build kws.onnx -o kws", "kws/kws.c and kws/kws.h"},
     {"ferry build model.onnx -o out --dim batch=1 --verify", "and see that it answers as Ferry does"},
     {"ferry build model.onnx -o out --bench", "how fast it is on this machine"},
+    {"ferry build kws.onnx -o kws --fit 16k --test", "in less memory, and with a program that tests it on the board"},
 };
 
 Tensor ReadTensorFile(const std::string& path, const Type* type) {

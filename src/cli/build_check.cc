@@ -9,6 +9,7 @@
 #include "base/directory.h"
 #include "base/mapped_file.h"
 #include "base/run_program.h"
+#include "cli/measure_code.h"
 #include "convert/c/step_writer.h"
 
 namespace ferry::cli {
@@ -151,22 +152,6 @@ std::string TestText(const CBuild& built, const std::vector<Tensor>& inputs, con
              "  return wrong;\n}\n");
 }
 
-size_t MeasureCode(const CBuild& built, const std::string& folder) {
-  const TemporaryFolder work;
-  const std::string object = JoinPath(work.path(), "net.o"), log = JoinPath(work.path(), "log");
-  if (!built.weights.empty()) return 0;
-  const char* chosen = std::getenv("CC");
-  std::vector<std::string> words = {chosen && *chosen ? chosen : "cc", "-std=gnu99", "-Os", "-w", "-c"};
-  for (const std::string& word :
-       {Cat("-I", folder), JoinPath(folder, Cat(built.name, ".c")), std::string("-o"), object})
-    words.push_back(word);
-  if (RunProgram(words, log) != 0 || RunProgram({"size", object}, log) != 0) return 0;
-  const std::string text = ReadText(log);
-  const size_t line = text.find('\n');
-  const size_t all = line == std::string::npos ? 0 : std::strtoul(text.c_str() + line, nullptr, 10);
-  return all > built.weight_bytes ? all - built.weight_bytes : 0;
-}
-
 CompiledRun CompileAndRun(const CBuild& built, const std::string& folder, const std::vector<Tensor>& inputs,
                           double seconds, const std::vector<std::string>& flags) {
   const TemporaryFolder work;
@@ -177,8 +162,7 @@ CompiledRun CompileAndRun(const CBuild& built, const std::string& folder, const 
   std::string bytes;
   for (const Tensor& input : inputs) bytes.append(reinterpret_cast<const char*>(input.raw()), input.bytes());
   WriteFile(in, bytes);
-  const char* chosen = std::getenv("CC");
-  std::vector<std::string> words = {chosen && *chosen ? chosen : "cc"};
+  std::vector<std::string> words = CompilerWords();
   words.insert(words.end(), flags.begin(), flags.end());
   for (const std::string& word : {Cat("-I", folder), main, JoinPath(folder, Cat(built.name, ".c")), std::string("-o"),
                                   program, std::string("-lm")})
@@ -200,7 +184,12 @@ CompiledRun CompileAndRun(const CBuild& built, const std::string& folder, const 
   }
   words = {program, in, out};
   if (seconds > 0) words.push_back(Cat(seconds));
-  const int status = RunProgram(words, log);
+  int status = 0;
+  try {
+    status = RunProgram(words, log);
+  } catch (const Error& error) {
+    Fail(ErrorCode::kUnsupported, error.message(), ": what the compiler makes must run here (on a board: --test)");
+  }
   if (status != 0) Fail(ErrorCode::kInternal, "the compiled program ended with status ", status);
   if (seconds > 0) made.median_us = std::atof(ReadText(log).c_str());
   const std::string results = ReadText(out);

@@ -15,12 +15,9 @@ struct CompiledRun {
   std::string compiler_log;  // what it had to say; empty when it compiled
 };
 
-// The compiler is $CC, or cc. `inputs` are in the order of the call, those that are fixed among them.
+// The compiler is CompilerWords(). `inputs` are in the order of the call, those that are fixed among them.
 CompiledRun CompileAndRun(const CBuild& built, const std::string& folder, const std::vector<Tensor>& inputs,
                           double seconds, const std::vector<std::string>& flags);
-
-// What the compiler makes of the functions by -Os, without the weights; 0 where there is no `size` to ask.
-size_t MeasureCode(const CBuild& built, const std::string& folder);
 
 // The text of NAME_test.c: main() runs the network on these inputs and returns 0 where it answers `expected`. It asks
 // for nothing but the network, so that it runs on any board.

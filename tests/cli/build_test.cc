@@ -1,8 +1,7 @@
 // `ferry build --verify` on a sample of ONNX's cases and networks; scripts/test_edge has them all.
-#include <sys/stat.h>
-
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <random>
 
 #include "base/directory.h"
@@ -47,17 +46,14 @@ Model EightBits(float scale_between) {
       13);
 }
 
-// While it lives, programs are compiled for the vectors of this machine.
-class NativeCompiler {
+// While it lives, this compiles.
+class ChosenCompiler {
  public:
-  explicit NativeCompiler(const std::string& folder) {
-    const std::string path = JoinPath(folder, "cc_native");
-    std::ofstream(path) << "#!/bin/sh\nexec cc -march=native \"$@\"\n";
-    chmod(path.c_str(), 0755);
+  explicit ChosenCompiler(const char* words) {
     if (const char* known = std::getenv("CC")) before_ = known;
-    setenv("CC", path.c_str(), 1);
+    setenv("CC", words, 1);
   }
-  ~NativeCompiler() { before_.empty() ? unsetenv("CC") : setenv("CC", before_.c_str(), 1); }
+  ~ChosenCompiler() { before_.empty() ? unsetenv("CC") : setenv("CC", before_.c_str(), 1); }
 
  private:
   std::string before_;
@@ -103,7 +99,7 @@ TEST(Build, EightBitsAnswerAsTheEngineDoesForEveryTarget) {
       std::vector<std::string> words = {"build", model, "-o", folder, "--target", target, "--verify"};
       const Said plain = Ferry(words);
       EXPECT_EQ(plain.status, 0) << target << ": " << plain.out << plain.err;
-      const NativeCompiler native(folder);
+      const ChosenCompiler native("cc -march=native");
       const Said vectors = Ferry(words);
       EXPECT_EQ(vectors.status, 0) << target << " with vectors: " << vectors.out << vectors.err;
     }
@@ -112,7 +108,7 @@ TEST(Build, EightBitsAnswerAsTheEngineDoesForEveryTarget) {
 
 TEST(Build, VectorsOfThisMachineAnswerAsTheEngineDoes) {
   const std::string folder = ScratchFolder(), net = std::string(FERRY_TEST_DATA) + "/torch-models/tv_mobilenet_v3";
-  const NativeCompiler native(folder);
+  const ChosenCompiler native("cc -march=native");
   const Said said =
       Ferry({"build", net + "/torch.onnx", "-o", folder, "--name", "net", "--inputs", net + "/io_1.npz", "--verify"});
   EXPECT_EQ(said.status, 0) << said.out << said.err;
@@ -135,6 +131,70 @@ TEST(Build, ReportIsJson) {
   const Json report = said.json();
   EXPECT_EQ(report.Find("multiply_adds")->AsInt(), 208);
   EXPECT_EQ(report.Find("arena_bytes")->AsInt(), 64);
+}
+
+std::string TextOf(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(Build, HeaderSaysWhatTheIntegersStandFor) {
+  const std::string folder = ScratchFolder(), model = JoinPath(folder, "eight.onnx");
+  WriteModel(EightBits(0.05f), model);
+  const Said said = Ferry({"build", model, "-o", folder, "--json"});
+  ASSERT_EQ(said.status, 0) << said.err;
+  const std::string header = TextOf(JoinPath(folder, "eight.h"));
+  for (const char* line :
+       {"#define EIGHT_X_COUNT 1638\n", "#define EIGHT_X_SCALE 0.02f ", "#define EIGHT_X_ZERO_POINT 5\n",
+        "#define EIGHT_Y_SCALE 0.2f ", "#define EIGHT_Y_ZERO_POINT 3\n"})
+    EXPECT_NE(header.find(line), std::string::npos) << line << "is not in\n" << header;
+  const Json report = said.json();
+  EXPECT_EQ(report.Find("inputs")->AsArray()[0].Find("zero_point")->AsInt(), 5);
+  EXPECT_FLOAT_EQ(static_cast<float>(report.Find("outputs")->AsArray()[0].Find("scale")->AsDouble()), 0.2f);
+}
+
+TEST(Build, HeaderHasNoScaleWhereTwoAreRead) {
+  const std::string folder = ScratchFolder(), model = JoinPath(folder, "two.onnx");
+  WriteModel(MakeModel({MakeInfo("x", DType::kInt8, {4})},
+                       {MakeNode("DequantizeLinear", {"x", "s"}, {"a"}),
+                        MakeNode("DequantizeLinear", {"x", "t"}, {"b"}), MakeNode("Add", {"a", "b"}, {"y"})},
+                       {MakeInfo("y", DType::kFloat, {4})}, {Number("s", 0.5f), Number("t", 0.25f)}, 13),
+             model);
+  const Said said = Ferry({"build", model, "-o", folder, "--verify"});
+  ASSERT_EQ(said.status, 0) << said.out << said.err;
+  const std::string header = TextOf(JoinPath(folder, "two.h"));
+  EXPECT_EQ(header.find("SCALE"), std::string::npos) << header;
+  EXPECT_NE(header.find("TWO_X_COUNT 4"), std::string::npos) << header;
+}
+
+TEST(Build, CompilerMayHaveOptionsAndSaysTheStack) {
+  const ChosenCompiler chosen("gcc -O1");
+  const std::vector<std::string> words = {"build",   SimpleNet("torch.onnx"), "-o", ScratchFolder(), "--layers",
+                                          "--verify"};
+  const Said said = Ferry(words);
+  ASSERT_EQ(said.status, 0) << said.out << said.err;
+  EXPECT_NE(said.out.find(" bytes (gcc -O1)\n"), std::string::npos) << said.out;
+  std::vector<std::string> json = words;
+  json.emplace_back("--json");
+  const Json report = Ferry(json).json();
+  EXPECT_GT(report.Find("stack_bytes")->AsInt(), 0);
+  EXPECT_LT(report.Find("stack_bytes")->AsInt(), 1000);
+}
+
+TEST(Build, CompilersForOtherMachinesAreNamed) {
+  const std::string folder = ScratchFolder(), script = JoinPath(folder, "compiler.sh");
+  std::ofstream(script) << "while [ \"$1\" != -o ]; do shift; done\necho for a board >\"$2\"\nchmod +x \"$2\"\n";
+  const ChosenCompiler chosen(("sh " + script).c_str());
+  const Said said = Ferry({"build", SimpleNet("torch.onnx"), "-o", folder, "--verify"});
+  EXPECT_EQ(said.status, 3) << said.out;
+  EXPECT_NE(said.err.find("must run here (on a board: --test)"), std::string::npos) << said.err;
+}
+
+TEST(Build, LayersAreListedWithoutACompiler) {
+  const ChosenCompiler chosen("no_such_compiler");
+  const Said said = Ferry({"build", SimpleNet("torch.onnx"), "-o", ScratchFolder(), "--layers"});
+  EXPECT_EQ(said.status, 0) << said.err;
+  EXPECT_EQ(said.out.find("code"), std::string::npos) << said.out;
 }
 
 TEST(Build, RefusesWhatCDoesNotHave) {

@@ -6,6 +6,7 @@
 #include "base/directory.h"
 #include "base/run_program.h"
 #include "cli/build_check.h"
+#include "cli/measure_code.h"
 #include "cli/output.h"
 #include "cli/shared_options.h"
 #include "convert/c/build_c.h"
@@ -46,14 +47,17 @@ constexpr Option kOptions[] = {
      .value = "BYTES",
      .help = "do steps by stripes of rows until the arena has no more than this; fail where that is not enough"},
     {.name = "verify",
-     .help = "compile it with $CC or cc, run it on recorded or random inputs and compare with the engine"},
+     .help =
+         "compile it with $CC (options too) or cc, run it on recorded or random inputs and compare with the engine"},
     {.name = "inputs",
      .value = "FILE.npz",
      .help = "recorded inputs (and outputs) for --verify; usually test_data_set_0 beside the model, or random ones",
      .completes = Completes::kFile},
     {.name = "test",
      .help = "write NAME_test.c, too: a main() for the board, with inputs and what the engine answers; 0 is the same"},
-    {.name = "layers", .help = "list every step: its multiply-adds, and the bytes of the arena that are alive in it"},
+    {.name = "layers",
+     .help = "list every step: its multiply-adds, and the bytes of the arena that are alive in it; and what $CC makes "
+             "of all: code and stack"},
     {.name = "bench", .help = "compile it with -O3 -march=native and time it"},
 };
 
@@ -61,6 +65,7 @@ constexpr Example kExamples[] = {
     {"ferry build kws.onnx -o kws", "kws/kws.c and kws/kws.h"},
     {"ferry build model.onnx -o out --dim batch=1 --verify", "and see that it answers as Ferry does"},
     {"ferry build model.onnx -o out --bench", "how fast it is on this machine"},
+    {"ferry build kws.onnx -o kws --fit 16k --test", "in less memory, and with a program that tests it on the board"},
 };
 
 Tensor ReadTensorFile(const std::string& path, const Type* type) {
@@ -130,7 +135,7 @@ struct Verdict {
   bool good = true;
   std::string reason = {};
   double us = 0;
-  size_t code_bytes = 0;
+  CodeSize code = {};
 };
 
 // Inputs for the compiled program, in the order of the call.
@@ -215,6 +220,13 @@ Json StripesJson(const CBuild& built) {
   return stripes;
 }
 
+Json ArgumentJson(const CArgument& argument) {
+  Json json =
+      Json().Set("name", argument.name).Set("type", Name(argument.type)).Set("shape", Json::List(argument.shape));
+  if (argument.scale != 0) json.Set("scale", double{argument.scale}).Set("zero_point", argument.zero_point);
+  return json;
+}
+
 void Report(const Arguments& arguments, const CBuild& built, const std::string& folder, const Verdict& verdict) {
   int64_t multiply_adds = 0;
   for (const CStep& step : built.steps) multiply_adds += step.multiply_adds;
@@ -227,15 +239,8 @@ void Report(const Arguments& arguments, const CBuild& built, const std::string& 
                     .Set("function", step.function)
                     .Set("multiply_adds", step.multiply_adds)
                     .Set("live_bytes", static_cast<int64_t>(step.live_bytes)));
-    for (const CArgument& input : built.inputs)
-      inputs.Add(Json()
-                     .Set("name", input.name)
-                     .Set("type", Name(input.type))
-                     .Set("shape", Json::List(input.shape))
-                     .Set("fixed", input.is_fixed));
-    for (const CArgument& output : built.outputs)
-      outputs.Add(
-          Json().Set("name", output.name).Set("type", Name(output.type)).Set("shape", Json::List(output.shape)));
+    for (const CArgument& input : built.inputs) inputs.Add(ArgumentJson(input).Set("fixed", input.is_fixed));
+    for (const CArgument& output : built.outputs) outputs.Add(ArgumentJson(output));
     Json all = Json()
                    .Set("name", built.name)
                    .Set("folder", folder)
@@ -249,7 +254,8 @@ void Report(const Arguments& arguments, const CBuild& built, const std::string& 
     if (!built.stripes.empty()) all.Set("stripes", StripesJson(built));
     if (arguments.Has("verify")) all.Set("verified", verdict.good);
     if (verdict.us > 0) all.Set("median_us", verdict.us);
-    if (verdict.code_bytes > 0) all.Set("code_bytes", static_cast<int64_t>(verdict.code_bytes));
+    if (verdict.code.bytes > 0) all.Set("code_bytes", static_cast<int64_t>(verdict.code.bytes));
+    if (verdict.code.stack > 0) all.Set("stack_bytes", static_cast<int64_t>(verdict.code.stack));
     return PrintJson(all);
   }
   std::string text =
@@ -261,7 +267,10 @@ void Report(const Arguments& arguments, const CBuild& built, const std::string& 
                 " stripes: ", HumanCount(static_cast<double>(run.more_multiply_adds)), " multiply-adds more\n");
   for (const CArgument& input : built.inputs)
     if (input.is_fixed) text += Cat("input '", Printable(input.name), "' is fixed\n");
-  if (verdict.code_bytes > 0) text += Cat("code ", verdict.code_bytes, " bytes on this machine (-Os)\n");
+  if (verdict.code.bytes > 0)
+    text += Cat("code ", verdict.code.bytes, " bytes",
+                verdict.code.stack > 0 ? Cat(", stack ", verdict.code.stack, " bytes") : std::string(), " (",
+                Printable(verdict.code.compiler), ")\n");
   if (arguments.Has("layers")) text += LayersText(built, multiply_adds);
   if (arguments.Has("verify")) text += "compiled, run, and as the engine has it\n";
   if (verdict.us > 0) text += Cat(HumanTime(verdict.us / 1000), " a run\n");
@@ -301,7 +310,7 @@ int Run(const Arguments& arguments) {
   Verdict verdict;
   if (arguments.Has("verify") || arguments.Has("test") || arguments.Has("bench"))
     verdict = Check(built, folder, path, recorded, arguments);
-  if (arguments.Has("layers") || arguments.Has("bench")) verdict.code_bytes = MeasureCode(built, folder);
+  if (arguments.Has("layers") || arguments.Has("bench")) verdict.code = MeasureCode(built, folder);
   if (!verdict.good) {
     Print(Cat(Printable(JoinPath(folder, built.name)), ".c: ", verdict.reason, "\n"));
     return kAnswerIsNo;

@@ -150,6 +150,10 @@ class Builder {
       if (!shape) Fail(ErrorCode::kUnsupported, "output '", Printable(output.name), "' has no fixed shape");
       made.outputs.push_back({output.name, {}, facts->type.dtype, *shape, false});
     }
+    for (std::vector<CArgument>* arguments : {&made.inputs, &made.outputs})
+      for (CArgument& argument : *arguments)
+        if (auto known = rewritten_.scales.find(argument.name); known != rewritten_.scales.end())
+          argument.scale = known->second.scale, argument.zero_point = known->second.zero_point;
     for (const c::Step& step : program_.steps) made.steps.push_back(step.report);
     made.arena_bytes = program_.arena_bytes;
     c::PrintSource(program_, request_.weights_file, made);

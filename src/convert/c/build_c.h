@@ -32,6 +32,8 @@ struct CArgument {
   DType type = DType::kUndefined;
   Shape shape;
   bool is_fixed = false;  // takes its place in the call but is not read
+  float scale = 0;        // a number is scale * (integer - zero_point); 0: not known
+  int64_t zero_point = 0;
 };
 
 struct CStep {

@@ -261,6 +261,23 @@ class SourcePrinter {
     return out;
   }
 
+  // How many elements an argument has, and what its integers stand for.
+  std::string Macros() const {
+    std::set<std::string> taken;
+    std::string out;
+    for (const std::vector<CArgument>* arguments : {&made_.inputs, &made_.outputs})
+      for (const CArgument& argument : *arguments) {
+        std::string name = Cat(upper_, "_", UpperCase(argument.c));
+        while (!taken.insert(name).second) name += "_";
+        out += Cat("#define ", name, "_COUNT ", ElementCount(argument), "\n");
+        if (argument.scale != 0)
+          out += Cat("#define ", name, "_SCALE ", Literal(argument.scale, DType::kFloat), " /* a number is ", name,
+                     "_SCALE * (", argument.c, "[i] - ", name, "_ZERO_POINT) */\n#define ", name, "_ZERO_POINT ",
+                     IntegerLiteral(argument.zero_point), "\n");
+      }
+    return out.empty() ? out : out + "\n";
+  }
+
   std::string Header() const {
     std::string out = Cat("/* ", made_.name, ": written by ferry ", kVersion, ".\n *\n");
     auto describe = [&](const CArgument& argument, const char* what) {
@@ -276,6 +293,7 @@ class SourcePrinter {
                "_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     out += Cat("#define ", upper_, "_ARENA_BYTES ", made_.arena_bytes, " /* scratch of one run */\n");
     out += Cat("#define ", upper_, "_WEIGHT_BYTES ", made_.weight_bytes, " /* constants: may stay in flash */\n\n");
+    out += Macros();
     const std::string parameters = Parameters(true);
     out += Cat("/* In an arena of its own, for one caller at a time; left out with ", upper_, "_NO_ARENA. */\nvoid ",
                made_.name, "_run(", parameters.empty() ? "void" : parameters, ");\n");

@@ -39,10 +39,11 @@ void Fuse(Graph& graph, GraphFacts& facts) {
 }  // namespace
 
 RewrittenGraph RewriteForC(const Model& model, const FactsByName& inputs) {
-  RewrittenGraph made{PrepareGraph(model, 1), {}};
+  RewrittenGraph made{PrepareGraph(model, 1), {}, {}};
   Graph& graph = made.graph;
   ShareConstants(graph);
   FoldEverywhere(graph);
+  made.scales = FindIoScales(graph);
   // Quantised weights must be seen as they are: what is computed from them comes later.
   constexpr int64_t kSmall = 256, kLarge = 1 << 16;
   made.facts = InferGraph(graph, inputs, TolerantInference(kSmall));

@@ -89,7 +89,7 @@ std::optional<Attribute> NodeRewrite::Take(std::string_view name, std::string_vi
   Attribute* found = node.Find(name);
   if (!found) return std::nullopt;
   Attribute taken = std::move(*found);
-  node.Remove(name);
+  node.attributes.erase(node.attributes.begin() + (found - node.attributes.data()));  // its name has moved away
   taken.name = new_name;
   return taken;
 }

@@ -173,13 +173,14 @@ TEST(Bench, LooksAtTheModelBeforeItMakesInputs) {
 TEST(Info, ProposesOtherSizesWhereOneDoesNotSuit) {
   std::string path = ScratchFolder() + "/m.onnx";
   WriteModel(
-      testing::MakeModel({testing::MakeInfo("x", DType::kFloat, {1, 1, Dim::Named("rows"), 8})},
+      testing::MakeModel({testing::MakeInfo("x", DType::kFloat, {Dim::Named("batch"), 1, Dim::Named("rows"), 8})},
                          {testing::MakeNode("MaxPool", {"x"}, {"h"}, {{"kernel_shape", std::vector<int64_t>{4, 4}}}),
                           testing::MakeNode("Reshape", {"h", "s"}, {"y"})},
                          {testing::MakeInfo("y")}, {MakeStored("s", Tensor::FromVector<int64_t>({5, -1}))}),
       path);
   Said said = Ferry({"info", path});
   EXPECT_NE(said.out.find("try --dim rows=320"), std::string::npos) << said.out;
+  EXPECT_EQ(said.out.find("--dim batch"), std::string::npos) << said.out;
 }
 
 }  // namespace

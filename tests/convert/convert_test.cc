@@ -119,6 +119,32 @@ TEST(Convert, OperatorCasesMeanTheSame) {
   EXPECT_GT(same, 5000 / kEveryOpset);
 }
 
+// Attributes that an older operator has become inputs or go to other nodes: nothing of them stays behind.
+TEST(Convert, OlderFormsAreWrittenAnew) {
+  const std::vector<NamedValue> inputs = {{"x", Value(Tensor::FromVector<float>({3, 1, -2, 0.5f, 4, -1}, {2, 3}))}};
+  struct Old {
+    Node node;
+    int64_t opset;
+  };
+  const Old olds[] = {
+      {MakeNode("Softmax", {"x"}, {"y"}, {{"axis", int64_t{1}}}), 9},
+      {MakeNode("Pad", {"x"}, {"y"}, {{"pads", std::vector<int64_t>{0, 1, 0, 2}}, {"value", 7.0f}}), 9},
+      {MakeNode("Clip", {"x"}, {"y"}, {{"min", -1.0f}, {"max", 2.0f}}), 9},
+      {MakeNode("TopK", {"x"}, {"y", "indices"}, {{"k", int64_t{2}}}), 9},
+      {MakeNode("Dropout", {"x"}, {"y"}, {{"ratio", 0.25f}}), 10},
+  };
+  for (const auto& [node, opset] : olds) {
+    SCOPED_TRACE(node.op_type);
+    const ValueInfo y = MakeInfo("y", DType::kFloat, {Dim(), Dim()});
+    Model model = MakeModel({MakeInfo("x", DType::kFloat, {2, 3})}, {node}, {y}, {}, opset);
+    for (int64_t target : {int64_t{11}, int64_t{13}, int64_t{17}}) {
+      Model other;
+      ASSERT_NO_THROW(other = ConvertOpset(model, target)) << target;
+      EXPECT_EQ(ExplainDifference(model, other, inputs), "");
+    }
+  }
+}
+
 TEST(Convert, SplitsIntoMorePartsThanOutputsAreRefused) {
   Node split = MakeNode("Split", {"x"}, {"y"});
   split.Set("num_outputs", int64_t{1} << 62);

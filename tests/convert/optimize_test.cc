@@ -73,6 +73,23 @@ TEST(Optimize, WeightsInFewerBitsStaySo) {
   EXPECT_EQ(OpsOf(OptimizeModel(model).model), (Ops{"DequantizeLinear", "Reshape", "Conv", "Cast", "MatMul"}));
 }
 
+// What is computed from the sizes of a layer's result has nothing of the layer's weights in it.
+TEST(Optimize, SizesBehindWeightsInFewerBitsAreFolded) {
+  const Model model =
+      MakeModel({MakeInfo("x", DType::kFloat, {4, 4}), MakeInfo("z", DType::kFloat, {2, 4})},
+                {MakeNode("DequantizeLinear", {"codes", "scale"}, {"w"}), MakeNode("MatMul", {"x", "w"}, {"h"}),
+                 MakeNode("Shape", {"h"}, {"all"}), MakeNode("Slice", {"all", "first", "second"}, {"rows"}),
+                 MakeNode("Concat", {"rows", "rest"}, {"shape"}, {Attribute("axis", int64_t{0})}),
+                 MakeNode("Reshape", {"z", "shape"}, {"r"}), MakeNode("Shape", {"w"}, {"weights"}),
+                 MakeNode("Reshape", {"h", "weights"}, {"y"})},
+                {MakeInfo("r", DType::kFloat, {4, 2}), MakeInfo("y", DType::kFloat, {4, 4})},
+                {MakeStored("codes", Tensor::Zeros(DType::kInt8, {4, 4})), MakeStored("scale", Tensor::Scalar(0.5f)),
+                 Ints("first", {0}), Ints("second", {1}), Ints("rest", {-1})},
+                17);
+  EXPECT_EQ(OpsOf(OptimizeModel(model).model),
+            (Ops{"DequantizeLinear", "MatMul", "Reshape"}));  // the second changes nothing
+}
+
 TEST(Optimize, FixedSizesTurnShapeArithmeticIntoConstants) {
   const Model model =
       MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("batch"), 2, 6})},

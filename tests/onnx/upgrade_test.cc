@@ -30,6 +30,8 @@ Graph Upgraded(Node node, int64_t opset, DType type = DType::kFloat) {
   UpgradeToNewest(model);
   EXPECT_EQ(model.OpsetOf(""), 28);
   EXPECT_FALSE(NeedsUpgrade(model));
+  for (const Node& made : model.graph.nodes)
+    for (const Attribute& attribute : made.attributes) EXPECT_NE(attribute.name, "") << Describe(made);
   return std::move(model.graph);
 }
 
@@ -167,6 +169,9 @@ TEST(Upgrade, SoftmaxOverRows) {
     EXPECT_EQ(NodeOf(graph, "Flatten").Int("axis", 0), 1);
     EXPECT_EQ(NodeOf(graph, op).Int("axis", 0), -1);
     EXPECT_EQ(graph.nodes.back().outputs[0], "y");
+    Graph given = Upgraded(MakeNode(op, {"a"}, {"y"}, {Attribute("axis", int64_t{2})}), 9);
+    EXPECT_EQ(NodeOf(given, "Flatten").Int("axis", 0), 2);
+    EXPECT_EQ(NodeOf(given, op).attributes.size(), 1u);
     Graph last = Upgraded(MakeNode(op, {"a"}, {"y"}, {Attribute("axis", int64_t{-1})}), 11);
     EXPECT_EQ(Operators(last), op);
   }

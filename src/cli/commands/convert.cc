@@ -12,9 +12,7 @@
 namespace ferry::cli {
 namespace {
 
-constexpr Position kPositions[] = {
-    {.name = "MODEL", .help = "an .onnx file", .completes = Completes::kModel},
-};
+constexpr Position kPositions[] = {kModelPosition};
 
 constexpr Option kOptions[] = {
     {.name = "opset", .value = "N", .help = "the opset of ai.onnx to convert to, 7 to 28"},

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "cli/output.h"
@@ -155,9 +156,13 @@ std::string MissingLine(const ModelSummary& summary) {
   std::vector<std::string> missing;
   if (!summary.activation_bytes) missing.push_back("activation peak");
   if (!summary.multiply_adds) missing.push_back("multiply-adds");
+  std::set<std::string> offered;  // a first axis is a batch, which 1 suits
+  for (const ValueInfo& input : summary.inputs)
+    if (const auto& shape = input.type.shape)
+      for (size_t axis = shape->size() > 1; axis < shape->size(); ++axis) offered.insert((*shape)[axis].symbol);
   std::string advice;
   for (const auto& [name, size] : summary.dimensions)
-    if (size == 1) advice += Cat(" --dim ", Printable(name), "=320");
+    if (size == 1 && offered.count(name) > 0) advice += Cat(" --dim ", Printable(name), "=320");
   return Cat(Join(missing, " and "), ": ", Printable(summary.unknown_because, 300),
              advice.empty() || !summary.layers.empty() ? "" : Cat("; sizes of 1 may not suit it, try", advice));
 }

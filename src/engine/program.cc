@@ -239,11 +239,17 @@ void Program::BindInputs(Frame& frame, std::span<const Value> inputs) const {
     if (plan_->inputs[i] >= 0) frame.values[static_cast<size_t>(plan_->inputs[i])] = inputs[i];
 }
 
-std::vector<Tensor> Program::BindResults(Frame& frame, std::span<const Value> inputs, const PlaceResult* place) const {
+std::vector<Tensor> Program::BindResults(Frame& frame, std::span<const Value> inputs, const RunExtras& extras) const {
+  const PlaceResult* const place = extras.place;
   std::vector<Tensor> placed(place ? plan_->results.size() : 0);
   for (size_t i = 0; i < plan_->results.size(); ++i) {
     const Slot& slot = plan_->slots[static_cast<size_t>(plan_->results[i])];
-    if (slot.place != Slot::Place::kResult || !slot.shape) continue;
+    if (slot.place != Slot::Place::kResult) continue;
+    if (!slot.shape) {
+      if (i < extras.homes.size() && extras.homes[i].defined())
+        frame.values[static_cast<size_t>(plan_->results[i])] = extras.homes[i];
+      continue;
+    }
     if (place && slot.dtype != DType::kString) placed[i] = (*place)(i, slot.dtype, *slot.shape);
     // Memory that an input lies in is written only when nobody reads the input any more.
     bool usable = place && placed[i].defined() && (placed[i].on_host() || copied_results_[i]) &&
@@ -405,7 +411,7 @@ std::vector<Value> Program::Run(std::span<const Value> inputs, const RunServices
                                 const RunExtras& extras) const {
   std::unique_ptr<Frame> frame = TakeFrame();
   BindInputs(*frame, inputs);
-  std::vector<Tensor> placed = BindResults(*frame, inputs, extras.place);
+  std::vector<Tensor> placed = BindResults(*frame, inputs, extras);
   // A frame whose run fails is thrown away with whatever is half-written in it.
   auto segment = segments_.begin();
   for (size_t i = 0; i < plan_->steps.size();) {

@@ -31,6 +31,7 @@ struct RunExtras {
   Profile* profile = nullptr;
   const PlaceResult* place = nullptr;
   const WatchValue* watch = nullptr;
+  std::span<const Tensor> homes = {};  // see RunOptions
 };
 
 // The memory of one run in flight: values bound to their places. Made once, used again by later runs.
@@ -93,7 +94,7 @@ class Program {
   void GiveBack(std::unique_ptr<Frame> frame) const;
   void BindInputs(Frame& frame, std::span<const Value> inputs) const;
   // Gives the tensors that the caller placed, one per result; none when nothing is placed.
-  std::vector<Tensor> BindResults(Frame& frame, std::span<const Value> inputs, const PlaceResult* place) const;
+  std::vector<Tensor> BindResults(Frame& frame, std::span<const Value> inputs, const RunExtras& extras) const;
   void RunStep(size_t index, Frame& frame, const RunServices& services, const RunExtras& extras) const;
   void RunChain(size_t index, Frame& frame, const RunServices& services, Profile* profile) const;
   void Show(const StepPlan& step, const Frame& frame, const RunExtras& extras) const;

@@ -222,7 +222,7 @@ std::vector<Value> Session::Run(std::span<const NamedValue> inputs, std::span<co
   const RunScope scope("the run", LimitsOf(options, state_->options.limits), options.cancelled);
   const RunServices services{state_->runtime->pool(), scope.limits().iterations};
   const RunExtras extras{options.profile, options.place_result ? &options.place_result : nullptr,
-                         options.watch ? &options.watch : nullptr};
+                         options.watch ? &options.watch : nullptr, options.homes};
   if (std::shared_ptr<const ProgramCache::Entry> program = last_call.Find(model.number(), inputs, outputs);
       program && state_->options.free_dimensions.empty()) {
     std::vector<Value> values(inputs.size());

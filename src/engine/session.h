@@ -62,6 +62,9 @@ struct RunOptions {
   Profile* profile = nullptr;  // gets what each step took
   // Memory for the result with this index, or an undefined tensor for memory of its own; see PlaceResult.
   std::function<Tensor(size_t, DType, const Shape&)> place_result;
+  // By index, memory for results whose sizes turn up while the graph runs but are known to the caller: what is made
+  // with this type and shape is made there. It may be an input's, where the caller knows that this does no harm.
+  std::vector<Tensor> homes;
   // Told of the values that the run makes, by name, which need not be kept as results then; see WatchValue.
   std::function<void(const std::string&, const Value&)> watch;
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "generate/append_in_place.h"
 #include "onnx/reader.h"
 #include "ops/support/widen.h"
 
@@ -60,13 +61,15 @@ Shape ScalarShape(const ValueInfo& info) {
 }  // namespace
 
 LanguageModel::LanguageModel(const std::string& path, SessionOptions options, const LanguageModelNames& names) {
+  Model model;
   try {
-    Understand(ReadModel(path), names);
+    model = ReadModel(path);
+    Understand(model, names);
   } catch (Error& error) {
     throw error.At(path);
   }
   options.open_axes = OpenAxes();
-  session_ = Session::Open(path, options);
+  session_ = appends_in_place_ ? Session::FromModel(std::move(model), options) : Session::Open(path, options);
 }
 
 LanguageModel::LanguageModel(Model model, SessionOptions options, const LanguageModelNames& names) {
@@ -75,13 +78,14 @@ LanguageModel::LanguageModel(Model model, SessionOptions options, const Language
   session_ = Session::FromModel(std::move(model), options);
 }
 
-void LanguageModel::Understand(const Model& model, const LanguageModelNames& names) {
+void LanguageModel::Understand(Model& model, const LanguageModelNames& names) {
   FindRoles(model, names);
   FindCaches(model, names);
   RequireNoOthers(model);
   FindWindow(model);
   FindStep();
   FindSharing(model);
+  TurnCaches(model);
 }
 
 const std::string& LanguageModel::Role(const std::string& role) const {
@@ -248,6 +252,22 @@ void LanguageModel::FindSharing(const Model& model) {
   counts_mask_ = shares_cache_ && CountsMask(model);
 }
 
+// A cache that the graph appends to grows where it is, if tokens come first in it.
+void LanguageModel::TurnCaches(Model& model) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const Cache& cache : caches_) {
+    if (cache.shape.size() != 4 || cache.growing != size_t{2} || cache.dtype != DType::kFloat) return;
+    if (cache.shape[0].known() && *cache.shape[0].value != 1) return;
+    pairs.emplace_back(cache.past, cache.present);
+  }
+  if (shares_cache_ || pairs.empty() || !PutTokensFirst(model.graph, pairs)) return;
+  appends_in_place_ = true;
+  for (Cache& cache : caches_) {
+    std::swap(cache.shape[1], cache.shape[2]);
+    cache.growing = 1;
+  }
+}
+
 // Whether zeros behind a mask's ones change nothing but its size: then it is as long as the shared cache, and all sizes
 // of a step are the same as those of the step before.
 bool LanguageModel::CountsMask(const Model& model) const {
@@ -277,7 +297,7 @@ std::map<std::string, std::vector<size_t>> LanguageModel::OpenAxes() const {
 }
 
 Decoding::Decoding(const LanguageModel& model, int64_t most) : model_(model), most_(most) {
-  if (!model_.shares_cache_) MakeCaches(0);
+  if (!model_.shares_cache_ && !model_.appends_in_place_) MakeCaches(0);
 }
 
 void Decoding::MakeCaches(int64_t rows) {
@@ -363,26 +383,48 @@ void Decoding::AddInputs(std::span<const TokenId> ids, std::vector<NamedValue>& 
   add("num_logits_to_keep", [&](const ValueInfo& info) { return WholeNumbers(info, {1}, ScalarShape(info)); });
 }
 
+Tensor Decoding::Tokens(size_t cache, int64_t count) const {
+  const Tensor& all = caches_[cache];
+  Shape shape = all.shape();
+  Tensor tokens = all.Reshaped(Shape{shape[1], shape[2], shape[3]}).Rows(0, count);
+  shape[1] = count;
+  return tokens.Reshaped(shape);
+}
+
+void Decoding::KeepCaches(const std::vector<Value>& results) {
+  for (size_t i = 0; i < caches_.size(); ++i) {
+    const Tensor& present = results[i + 1].tensor();
+    if (!model_.appends_in_place_)
+      caches_[i] = present;
+    else if (present.address() != caches_[i].address())  // whoever ran it has memory of its own
+      std::memcpy(caches_[i].mutable_raw(), present.In(HostMemory()).raw(), present.bytes());
+  }
+}
+
 std::vector<float> Decoding::Step(std::span<const TokenId> ids, const std::atomic<bool>* cancelled) {
-  if (model_.shares_cache_) Reserve(length_ + static_cast<int64_t>(ids.size()));
+  const bool appends = model_.appends_in_place_, stays = appends || model_.shares_cache_;
+  const int64_t total = length_ + static_cast<int64_t>(ids.size());
+  if (stays) Reserve(total);
   std::vector<NamedValue> inputs;
   AddInputs(ids, inputs);
   std::vector<std::string> outputs = {model_.Role("logits")};
-  for (size_t i = 0; i < caches_.size(); ++i) {
-    inputs.emplace_back(model_.caches_[i].past, caches_[i]);
-    outputs.push_back(model_.caches_[i].present);
-  }
   RunOptions options;
   options.cancelled = cancelled;
+  if (appends) options.homes.emplace_back();
+  for (size_t i = 0; i < caches_.size(); ++i) {
+    inputs.emplace_back(model_.caches_[i].past, appends ? Tokens(i, length_) : caches_[i]);
+    outputs.push_back(model_.caches_[i].present);
+    if (appends) options.homes.push_back(Tokens(i, total));
+  }
   if (model_.shares_cache_)
     options.place_result = [this](size_t result, DType dtype, const Shape& shape) {
       if (result == 0 || result > caches_.size()) return Tensor();
       const Tensor& cache = caches_[result - 1];
       return dtype == cache.dtype() && shape == cache.shape() ? cache : Tensor();
     };
-  if (!model_.shares_cache_) caches_.assign(caches_.size(), Tensor());  // the run's inputs are the last to hold them
+  if (!stays) caches_.assign(caches_.size(), Tensor());  // the run's inputs are the last to hold them
   std::vector<Value> results = model_.session().Run(inputs, outputs, options);
-  for (size_t i = 0; i < caches_.size(); ++i) caches_[i] = results[i + 1].tensor();
+  KeepCaches(results);
   length_ = model_.has_cache() ? length_ + static_cast<int64_t>(ids.size()) : static_cast<int64_t>(ids.size());
 
   const Tensor& scores = results[0].tensor();

@@ -36,6 +36,8 @@ class LanguageModel {
   std::optional<int64_t> window() const { return window_; }
   bool has_cache() const { return !caches_.empty(); }
   bool shares_cache() const { return shares_cache_; }
+  // Caches have room behind what is there, and the graph's Concat writes only what is new.
+  bool appends_in_place() const { return appends_in_place_; }
 
  private:
   friend class Decoding;
@@ -47,13 +49,14 @@ class LanguageModel {
     std::optional<size_t> growing;  // the axis of the tokens, where its size is open
   };
 
-  void Understand(const Model& model, const LanguageModelNames& names);
+  void Understand(Model& model, const LanguageModelNames& names);
   void FindRoles(const Model& model, const LanguageModelNames& names);
   void FindCaches(const Model& model, const LanguageModelNames& names);
   void AddCache(const Model& model, const std::string& past, const std::string& present);
   void FindWindow(const Model& model);
   void FindStep();
   void FindSharing(const Model& model);
+  void TurnCaches(Model& model);
   bool CountsMask(const Model& model) const;
   void RequireNoOthers(const Model& model) const;
   std::map<std::string, std::vector<size_t>> OpenAxes() const;
@@ -65,6 +68,7 @@ class LanguageModel {
   std::optional<int64_t> window_;
   size_t at_once_ = 0;  // tokens that one step reads at most
   bool shares_cache_ = false;
+  bool appends_in_place_ = false;
   bool counts_mask_ = false;  // only the number of the mask's ones and its size matter
 };
 
@@ -82,8 +86,11 @@ class Decoding {
   std::vector<float> Step(std::span<const TokenId> ids, const std::atomic<bool>* cancelled);
   void AddInputs(std::span<const TokenId> ids, std::vector<NamedValue>& inputs) const;
   void MakeCaches(int64_t rows);
-  // Room for so many tokens in shared caches: twice as much as there was, so that all growing copies each row once or
-  // twice.
+  // The first tokens of a cache that has room for more.
+  Tensor Tokens(size_t cache, int64_t count) const;
+  void KeepCaches(const std::vector<Value>& results);
+  // Room for so many tokens in caches that stay where they are: twice as much as there was, so that all growing copies
+  // each row once or twice.
   void Reserve(int64_t rows);
 
   const LanguageModel& model_;

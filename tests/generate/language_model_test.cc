@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "base/error.h"
 #include "base/process.h"
 #include "tests/support/graphs.h"
@@ -135,6 +137,144 @@ TEST(LanguageModelTest, GroupQueryAttentionSharesItsCache) {
   EXPECT_EQ(model.window(), 4096);
   ExpectSameInParts(model, Numbers(20));
   ExpectSameInParts(model, Numbers(600));  // grows over its first room, and its prompt goes in parts
+}
+
+// A layer as Optimum writes it: keys and values appended by Concat, heads that are repeated, a mask that is added,
+// sizes read from the past's shape.
+Model AppendingModel(int64_t sharing = 1, bool is_masked_by_where = false) {
+  testing::Random random(9);
+  const int64_t heads = 2, all = heads * sharing;
+  auto ints = [](const std::string& name, std::vector<int64_t> values) {
+    Attribute attribute;
+    attribute.name = name;
+    attribute.type = AttributeType::kInts;
+    attribute.held = std::move(values);
+    return attribute;
+  };
+  const Attribute to_heads = ints("perm", {0, 2, 1, 3}), flip = ints("perm", {0, 1, 3, 2});
+  std::vector<StoredTensor> stored = {
+      MakeStored("embedding", random.Floats({kVocabulary, all * kSize})),
+      MakeStored("places", random.Floats({4096, all * kSize})),
+      MakeStored("q", random.Floats({all * kSize, all * kSize})),
+      MakeStored("k", random.Floats({all * kSize, heads * kSize})),
+      MakeStored("v", random.Floats({all * kSize, heads * kSize})),
+      MakeStored("out", random.Floats({all * kSize, kVocabulary})),
+      MakeStored("to_all", Tensor::FromVector<int64_t>({0, 0, all, kSize})),
+      MakeStored("to_few", Tensor::FromVector<int64_t>({0, 0, heads, kSize})),
+      MakeStored("to_rows", Tensor::FromVector<int64_t>({0, 0, all * kSize})),
+      MakeStored("merged", Tensor::FromVector<int64_t>({0, all, -1, kSize})),
+      MakeStored("repeats", Tensor::FromVector<int64_t>({1, 1, sharing, 1, 1})),
+      MakeStored("zero", Tensor::Scalar<int64_t>(0)),
+      MakeStored("one", Tensor::Scalar<int64_t>(1)),
+      MakeStored("two", Tensor::Scalar<int64_t>(2)),
+      MakeStored("three", Tensor::FromVector<int64_t>({2})),
+      MakeStored("first", Tensor::FromVector<int64_t>({0})),
+      MakeStored("second", Tensor::FromVector<int64_t>({1})),
+      MakeStored("scale", Tensor::Scalar<float>(0.3f)),
+      MakeStored("nothing", Tensor::Scalar<float>(0)),
+      MakeStored("never", Tensor::Scalar<float>(-1e9f)),
+  };
+  std::vector<Node> nodes = {
+      MakeNode("Gather", {"embedding", "input_ids"}, {"words"}),
+      // Positions from the past's own shape.
+      MakeNode("Shape", {"past_key_values.0.key"}, {"past_shape"}),
+      MakeNode("Gather", {"past_shape", "two"}, {"before"}),
+      MakeNode("Shape", {"input_ids"}, {"ids_shape"}),
+      MakeNode("Gather", {"ids_shape", "one"}, {"count"}),
+      MakeNode("Add", {"before", "count"}, {"total"}),
+      MakeNode("Range", {"before", "total", "one"}, {"positions"}),
+      MakeNode("Range", {"zero", "total", "one"}, {"keys"}),
+      MakeNode("Gather", {"places", "positions"}, {"place"}),
+      MakeNode("Add", {"words", "place"}, {"x"}),
+      MakeNode("Unsqueeze", {"positions", "second"}, {"column"}),
+      MakeNode("LessOrEqual", {"keys", "column"}, {"sees"}),
+      MakeNode("Where", {"sees", "nothing", "never"}, {"mask"}),
+      MakeNode("MatMul", {"x", "q"}, {"q_rows"}),
+      MakeNode("MatMul", {"x", "k"}, {"k_rows"}),
+      MakeNode("MatMul", {"x", "v"}, {"v_rows"}),
+      MakeNode("Reshape", {"q_rows", "to_all"}, {"q_split"}),
+      MakeNode("Reshape", {"k_rows", "to_few"}, {"k_split"}),
+      MakeNode("Reshape", {"v_rows", "to_few"}, {"v_split"}),
+      MakeNode("Transpose", {"q_split"}, {"q_heads"}, {to_heads}),
+      MakeNode("Transpose", {"k_split"}, {"k_heads"}, {to_heads}),
+      MakeNode("Transpose", {"v_split"}, {"v_heads"}, {to_heads}),
+      MakeNode("Concat", {"past_key_values.0.key", "k_heads"}, {"present.0.key"}, {IntAttribute("axis", 2)}),
+      MakeNode("Concat", {"past_key_values.0.value", "v_heads"}, {"present.0.value"}, {IntAttribute("axis", -2)}),
+  };
+  std::string keys = "present.0.key", values = "present.0.value";
+  if (sharing > 1)
+    for (std::string* each : {&keys, &values}) {
+      const std::string name = *each;
+      nodes.push_back(MakeNode("Unsqueeze", {name, "three"}, {name + "_apart"}));
+      nodes.push_back(MakeNode("Tile", {name + "_apart", "repeats"}, {name + "_many"}));
+      nodes.push_back(MakeNode("Reshape", {name + "_many", "merged"}, {name + "_all"}));
+      *each = name + "_all";
+    }
+  nodes.push_back(MakeNode("Transpose", {keys}, {"k_turned"}, {flip}));
+  nodes.push_back(MakeNode("Mul", {"q_heads", "scale"}, {"q_scaled"}));
+  nodes.push_back(MakeNode("MatMul", {"q_scaled", "k_turned"}, {"products"}));
+  nodes.push_back(is_masked_by_where ? MakeNode("Where", {"sees", "products", "never"}, {"scores"})
+                                     : MakeNode("Add", {"products", "mask"}, {"scores"}));
+  nodes.push_back(MakeNode("Softmax", {"scores"}, {"shares"}, {IntAttribute("axis", -1)}));
+  nodes.push_back(MakeNode("MatMul", {"shares", values}, {"mixed"}));
+  nodes.push_back(MakeNode("Transpose", {"mixed"}, {"mixed_rows"}, {to_heads}));
+  nodes.push_back(MakeNode("Reshape", {"mixed_rows", "to_rows"}, {"y"}));
+  nodes.push_back(MakeNode("Add", {"x", "y"}, {"z"}));
+  nodes.push_back(MakeNode("MatMul", {"z", "out"}, {"logits"}));
+  const Dim batch = Dim::Named("batch"), past = Dim::Named("past");
+  return MakeModel({MakeInfo("input_ids", DType::kInt64, {batch, Dim::Named("sequence")}),
+                    MakeInfo("past_key_values.0.key", DType::kFloat, {batch, heads, past, kSize}),
+                    MakeInfo("past_key_values.0.value", DType::kFloat, {batch, heads, past, kSize})},
+                   nodes, {MakeInfo("logits"), MakeInfo("present.0.key"), MakeInfo("present.0.value")}, stored);
+}
+
+TEST(LanguageModelTest, CachesThatConcatAppendsToGrowInPlace) {
+  const LanguageModel model(AppendingModel(), OneThread());
+  EXPECT_TRUE(model.appends_in_place());
+  EXPECT_FALSE(model.shares_cache());
+  ExpectSameInParts(model, Numbers(20));
+  ExpectSameInParts(model, Numbers(600));  // grows over its first room, and its prompt goes in parts
+}
+
+// The present is made behind the past, and no step makes anything as long as the cache but the row of scores.
+TEST(LanguageModelTest, AppendingCopiesNothing) {
+  constexpr int64_t kPast = 500, kHeads = 2;
+  const LanguageModel model(AppendingModel(), OneThread());
+  testing::Random random(11);
+  const Tensor room[2] = {random.Floats({kPast + 1, kHeads, kSize}), random.Floats({kPast + 1, kHeads, kSize})};
+  auto rows = [&](int i, int64_t count) { return room[i].Rows(0, count).Reshaped({1, count, kHeads, kSize}); };
+  const Tensor before[2] = {room[0].Clone(), room[1].Clone()};
+  std::vector<std::string> large;
+  RunOptions options;
+  options.homes = {Tensor(), rows(0, kPast + 1), rows(1, kPast + 1)};
+  options.watch = [&](const std::string& name, const Value& value) {
+    if (value.is_tensor() && value.tensor().size() >= kPast * kSize) large.push_back(name);
+  };
+  const std::vector<NamedValue> inputs = {{"input_ids", Tensor::FromVector<int64_t>({3}, {1, 1})},
+                                          {"past_key_values.0.key", rows(0, kPast)},
+                                          {"past_key_values.0.value", rows(1, kPast)}};
+  const std::vector<std::string> outputs = {"logits", "present.0.key", "present.0.value"};
+  const std::vector<Value> results = model.session().Run(inputs, outputs, options);
+  EXPECT_THAT(large, ::testing::UnorderedElementsAre("present.0.key", "present.0.value"));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(results[static_cast<size_t>(i) + 1].tensor().raw(), room[i].raw());
+    EXPECT_EQ(std::memcmp(room[i].raw(), before[i].raw(), before[i].bytes() / (kPast + 1) * kPast), 0);
+    EXPECT_NE(std::memcmp(room[i].raw(), before[i].raw(), before[i].bytes()), 0);
+  }
+}
+
+TEST(LanguageModelTest, CachesThatOthersReadStayAsTheyAre) {
+  for (int64_t sharing : {1, 2}) {
+    const LanguageModel copied(AppendingModel(sharing, sharing == 1), OneThread());
+    EXPECT_FALSE(copied.appends_in_place());
+    ExpectSameInParts(copied, Numbers(20));
+  }
+  Model read = AppendingModel();
+  read.graph.nodes.push_back(MakeNode("ReduceSum", {"present.0.key"}, {"sum"}));
+  read.graph.outputs.push_back(MakeInfo("sum"));
+  const LanguageModel other(std::move(read), OneThread());
+  EXPECT_FALSE(other.appends_in_place());
+  ExpectSameInParts(other, Numbers(20));
 }
 
 TEST(LanguageModelTest, OtherNamesAndInt32) {

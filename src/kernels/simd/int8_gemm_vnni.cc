@@ -24,6 +24,7 @@ struct ByteTile {
   ferry::Int8Runs runs;
   const int8_t* panel;
   int64_t panel_bytes;
+  int64_t ahead;  // from what is read to what is fetched into the second-level cache meanwhile
   int32_t* sums;
   int64_t sums_stride;
 };
@@ -49,6 +50,7 @@ HWY_NOINLINE FERRY_VNNI void RunTile(const ByteTile& tile) {
   auto add_products = [&](int64_t depth, int chain) __attribute__((always_inline)) FERRY_VNNI {
     __m512i columns[kPanels];
     HWY_UNROLL(4) for (int p = 0; p < kPanels; ++p) columns[p] = _mm512_loadu_si512(panel + p * tile.panel_bytes);
+    __builtin_prefetch(panel + tile.ahead, 0, 2);
     panel += kUnit * kWidth;
     HWY_UNROLL(6) for (int i = 0; i < kRows; ++i) {
       int32_t four;
@@ -168,6 +170,7 @@ HWY_INLINE void Tiles::MultiplyRows(const ferry::Int8Product& product, const fer
     const bool stays = takes_sums && left >= panels * kWidth;
     tile.sums_stride = stays ? product.out.stride : kSumsStride;
     tile.panel = static_cast<const int8_t*>(product.packed) + column / kWidth * tile.panel_bytes;
+    int64_t fetched = 0;
     for (int64_t first = 0; first < product.rows; first += kWaitingRows) {
       const int64_t rows = product.rows - first < kWaitingRows ? product.rows - first : kWaitingRows;
       int32_t* const sums =
@@ -178,6 +181,8 @@ HWY_INLINE void Tiles::MultiplyRows(const ferry::Int8Product& product, const fer
         const int64_t begin = rows * i / tiles, count = rows * (i + 1) / tiles - begin;
         for (int64_t r = 0; r < count; ++r) tile.rows[r] = row_at(first + begin + r);
         tile.sums = sums + begin * tile.sums_stride;
+        // What is read next comes from far away: each of the first tiles fetches one of the next panels.
+        tile.ahead = fetched < panels ? (panels + fetched++) * tile.panel_bytes : 0;
         run(count, tile);
       }
       if (!stays) Finish(product.out, first, rows, column, left < panels * kWidth ? left : panels * kWidth, sums);

@@ -18,6 +18,7 @@ struct WindowCase {
   DType type;
   int32_t zero;
   bool whole_bias, has_other, is_float;
+  int32_t y_zero = 11, low = 3, sum_low = 20;
 };
 
 const WindowCase kWindowCases[] = {
@@ -29,6 +30,10 @@ const WindowCase kWindowCases[] = {
     {{1, 4, 9, 12}, 5, 3, 1, 1, 1, DType::kUInt8, 128, false, false, false},
     {{3, 13, 6, 6}, 21, 1, 1, 0, 1, DType::kInt8, 5, true, false, true},
     {{1, 700, 5, 5}, 40, 3, 1, 1, 1, DType::kUInt8, 1, true, true, false},
+    {{3, 64, 10, 9}, 272, 1, 1, 0, 1, DType::kUInt8, 0, true, true, false, 11, 11, 0},
+    {{2, 128, 9, 9}, 136, 3, 1, 1, 1, DType::kUInt8, 0, false, false, false, 7, 7},
+    {{2, 256, 7, 7}, 512, 1, 1, 0, 1, DType::kUInt8, 9, true, false, false, 0, 0},
+    {{1, 64, 12, 12}, 64, 1, 2, 0, 1, DType::kInt8, -128, true, true, false, 4, 0, 0},
 };
 
 Tensor RandomBytes(DType type, const Shape& shape, uint64_t seed) {
@@ -48,7 +53,8 @@ class BytesOnDevice : public DeviceTest {
  protected:
   Tensor There(const Tensor& tensor) { return tensor.In(device().memory()); }
 
-  void ExpectAllTiles(const WindowCase& test, uint64_t seed) {
+  // Every third tile, from `first` on: each has a kernel of its own to be compiled.
+  void ExpectTiles(const WindowCase& test, uint64_t seed, int begin) {
     const int64_t channels = test.x[1];
     const Tensor w = RandomBytes(DType::kInt8, {test.features, channels, test.kernel, test.kernel}, seed);
     const bool first = channels < 4;
@@ -68,7 +74,7 @@ class BytesOnDevice : public DeviceTest {
                                  {Attribute("strides", twice_stride), Attribute("pads", pads),
                                   Attribute("dilations", dilations), Attribute("channels_first", int64_t{first})},
                                  kInternalDomain);
-    const QuantizedStep step{test.is_float ? DType::kFloat : DType::kUInt8, test.zero, 11, 3, 250};
+    const QuantizedStep step{test.is_float ? DType::kFloat : DType::kUInt8, test.zero, test.y_zero, test.low, 250};
     step.Write(conv);
     Tensor expected = testing::RunNode(conv, {x, w, factor, bias})[0].tensor();
     AfterBytes after(step);
@@ -79,7 +85,7 @@ class BytesOnDevice : public DeviceTest {
           testing::OneNode("QuantizedAdd", 2,
                            {Attribute("a_factor", 0.7f), Attribute("b_factor", 0.4f), Attribute("b_zero", int64_t{11})},
                            kInternalDomain);
-      QuantizedStep{DType::kUInt8, -3, 20, 20, 255}.Write(add);
+      QuantizedStep{DType::kUInt8, -3, 20, test.sum_low, 255}.Write(add);
       expected = testing::RunNode(add, {other, expected})[0].tensor();
       after.AddOther(add, DType::kInt8, true);
     }
@@ -89,7 +95,8 @@ class BytesOnDevice : public DeviceTest {
     const ByteFilter filter = PackByteFilter(device(), windows, w);
     const Tensor x_there = There(x), factor_there = There(factor), bias_there = There(bias);
     const Tensor other_there = test.has_other ? There(other) : Tensor();
-    for (int tile = -1; tile < ByteTiles(); ++tile) {
+    for (int tile = begin; tile < ByteTiles(); tile += 3) {
+      if (tile >= 0 && !HasByteTile(device(), tile)) continue;
       Tensor y = Poisoned(expected.dtype(), expected.shape());
       ByteOperands operands{x_there.address(), &filter, factor_there.address()};
       (test.whole_bias ? operands.bias : operands.shift) = bias_there.address();
@@ -103,7 +110,8 @@ class BytesOnDevice : public DeviceTest {
 
 TEST_F(BytesOnDevice, EveryTileGivesTheSameBits) {
   uint64_t seed = 1;
-  for (const WindowCase& test : kWindowCases) ExpectAllTiles(test, seed += 10);
+  int begin = 0;
+  for (const WindowCase& test : kWindowCases) ExpectTiles(test, seed += 10, begin++ % 4 - 1);
 }
 
 // A first layer, a pool, two convolutions with a sum, single channels, groups, a mean and a product, as quantisers

@@ -56,6 +56,8 @@ class FastPaths : public DeviceTest {
 TEST_F(FastPaths, FirstLayersAndPatches) {
   ExpectAsOnCpu({2, 3, 19, 22}, {Conv({"x", "w", "b"}, "c", 2, 3), MakeNode("Relu", {"c"}, {"y"})},
                 {Weights("w", {16, 3, 7, 7}, 0.1f), Weights("b", {16})}, "a first layer");
+  ExpectAsOnCpu({5, 3, 140, 150}, {Conv({"x", "w", "b"}, "c", 1, 3), MakeNode("Relu", {"c"}, {"y"})},
+                {Weights("w", {8, 3, 7, 7}, 0.1f), Weights("b", {8})}, "a first layer, some images at a time");
   ExpectAsOnCpu({2, 3, 32, 48}, {Conv({"x", "w", "b"}, "y", 16, 0)},
                 {Weights("w", {24, 3, 16, 16}, 0.05f), Weights("b", {24})}, "patches of what is given");
   ExpectAsOnCpu({2, 8, 12, 12},
@@ -115,6 +117,12 @@ TEST(PatchesOf, FewChannelsAndWindowsApart) {
   shape.axes[0] = shape.axes[1] = {224, 112, 7, 2, 1, 3, 3};
   EXPECT_TRUE(TakesPatches(shape));
   EXPECT_EQ(PatchPitch(shape), 148);
+  EXPECT_EQ(ImagesTogether(shape), 1);
+  shape.batch = 32;
+  EXPECT_EQ(ImagesTogether(shape), 4);
+  shape.batch = 7;  // rather a rest than one by one
+  EXPECT_EQ(ImagesTogether(shape), 4);
+  shape.batch = 1;
   shape.channels = 64;
   EXPECT_FALSE(TakesPatches(shape));
   shape.axes[0] = shape.axes[1] = {224, 56, 4, 4, 1, 0, 0};

@@ -19,32 +19,40 @@ struct Windows {
   uint32_t fill;
 };
 
+int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
 struct Tile {
   int rows, columns, depth, warps_m, warps_n, warps_k, stages;
+  bool warpgroups = false;  // wgmma, which compute capability 9.0 has
 
   unsigned threads() const { return static_cast<unsigned>(32 * warps_m * warps_n * warps_k); }
-  // Stages, and later what warps exchange; behind it what belongs to columns, and the other operand.
-  int finish_bytes() const {
-    const int loads = (rows + columns) * depth * stages;
-    return std::max(loads, warps_k > 1 ? warps_k * rows * (columns + 4) * 4 : rows * (columns + 16));
+  int ahead() const { return warpgroups ? stages - 2 : stages - 1; }
+  // What belongs to columns, the other operand, and stages, which later hold what warps exchange.
+  int column_bytes() const { return static_cast<int>(RoundUp(columns * 12, 1024)); }
+  int other_bytes(bool has_other) const {
+    return has_other ? static_cast<int>(RoundUp(rows * (columns + 16), 1024)) : 0;
   }
-  unsigned shared_bytes(bool has_other) const {
-    return static_cast<unsigned>(finish_bytes() + columns * 12 + (has_other ? rows * (columns + 16) : 0));
+  unsigned shared_bytes(bool has_other, int chunks) const {
+    const int used = std::min(stages, (chunks * 16 + depth - 1) / depth);
+    const int finish = warps_k > 1 ? warps_k * rows * (columns + 4) * 4 : rows * (columns + 16);
+    return static_cast<unsigned>(column_bytes() + other_bytes(has_other) +
+                                 std::max((rows + columns) * depth * used, finish));
   }
 };
 
 constexpr Tile kTiles[] = {
-    {128, 128, 64, 2, 4, 1, 4}, {128, 128, 64, 2, 2, 1, 4},  {128, 64, 64, 4, 2, 1, 4}, {128, 64, 64, 2, 2, 1, 4},
-    {64, 64, 64, 2, 2, 1, 4},   {64, 64, 128, 2, 2, 2, 3},   {64, 32, 128, 2, 1, 4, 3}, {32, 64, 128, 1, 2, 4, 3},
-    {32, 32, 128, 1, 1, 4, 4},  {32, 32, 256, 1, 1, 8, 3},   {16, 64, 128, 1, 2, 4, 4}, {16, 32, 256, 1, 1, 8, 3},
-    {64, 128, 64, 1, 4, 1, 4},  {128, 128, 128, 2, 2, 1, 3},
+    {128, 128, 64, 2, 2, 1, 4},        {128, 64, 64, 2, 2, 1, 4},        {64, 128, 64, 1, 4, 1, 4},
+    {64, 64, 64, 2, 2, 1, 4},          {64, 64, 128, 2, 2, 2, 3},        {64, 32, 128, 2, 1, 4, 3},
+    {32, 64, 128, 1, 2, 4, 3},         {32, 32, 128, 1, 1, 4, 4},        {32, 32, 256, 1, 1, 8, 3},
+    {16, 64, 128, 1, 2, 4, 4},         {16, 32, 256, 1, 1, 8, 3},        {128, 128, 64, 8, 1, 1, 4, true},
+    {128, 128, 128, 8, 1, 1, 4, true}, {128, 64, 64, 8, 1, 1, 4, true},  {128, 64, 128, 8, 1, 1, 4, true},
+    {128, 64, 64, 4, 1, 1, 4, true},   {64, 128, 64, 4, 1, 1, 4, true},  {64, 64, 64, 4, 1, 1, 4, true},
+    {64, 64, 128, 4, 1, 1, 4, true},   {128, 256, 64, 8, 1, 1, 4, true}, {256, 64, 64, 8, 1, 1, 4, true},
 };
 constexpr int kTileCount = static_cast<int>(std::size(kTiles));
 
 // Fewer channels than this lie together with their neighbours along a row: a tap is then a row of the window.
 constexpr int64_t kFewChannels = 4;
-
-int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
 bool TakesRuns(const ByteWindows& windows) {
   return windows.channels <= kFewChannels && windows.axes[1].kernel > 1 && windows.axes[1].dilation == 1;
@@ -100,24 +108,67 @@ int PieceOf(const ByteWindows& windows, const Windows& how) {
   return step % 16 == 0 ? 16 : step % 8 == 0 ? 8 : 4;
 }
 
-// What else is compiled into a kernel: 0 for no other operand, 1 where what the sums became is the first, 2 the second.
+// Whether row i of the matrix is pixel i of the image, in whole chunks.
+bool IsPlain(const Windows& how) {
+  return how.kernel_x == 1 && how.kernel_y == 1 && how.stride_x == 1 && how.stride_y == 1 && how.top == 0 &&
+         how.left == 0 && how.made_height == how.height && how.made_width == how.width && how.pixel_bytes % 16 == 0;
+}
+
+// What else is compiled into a kernel: `other` is 0 for no other operand, 1 where what the sums became is the first, 2
+// the second; `plain` where rows are read as they lie.
 struct Variant {
-  bool is_signed = false, many_taps = false;
+  bool is_signed = false, many_taps = false, plain = false;
   int piece = 16, other = 0;
+  bool from_zero = false, odd_zero = false, sum_from_zero = false;
+
+  void SetAfter(const AfterBytes& after) {
+    other = !after.has_other ? 0 : after.made_is_second ? 2 : 1;
+    from_zero = !after.is_float && after.low == after.y_zero;
+    odd_zero = !after.is_float && !after.has_other && after.y_zero % 2 != 0;
+    sum_from_zero = after.has_other && after.sum_low == 0;
+  }
+  std::string Key() const {
+    return Cat(piece, " ", other, " ", is_signed, many_taps, plain, from_zero, odd_zero, sum_from_zero);
+  }
 };
 
+// One instruction of four warps: 64 rows by `columns` sums, two numbers of each pair of columns and rows a thread.
+std::string GroupProduct(int columns, const char* kind) {
+  const int count = columns / 2;
+  std::string places, operands;
+  for (int i = 0; i < count; ++i) {
+    places += Cat(i > 0 ? ", %" : "%", i);
+    operands += Cat(i > 0 ? ", " : "", "\"+r\"(d[", i / 4, "][", i % 4, "])");
+  }
+  return Cat("__device__ inline void MultiplyGroup(int (&d)[", columns / 8, "][4], uint64 a, uint64 b) {\n",
+             "  asm volatile(\"{.reg .pred p; setp.eq.u32 p, 0, 0; wgmma.mma_async.sync.aligned.m64n", columns,
+             "k32.s32.", kind, ".s8 {", places, "}, %", count, ", %", count + 1, ", p;}\" : ", operands,
+             " : \"l\"(a), \"l\"(b));\n}\n");
+}
+
 KernelSource SourceOf(const Tile& tile, const Variant& variant) {
+  const char* kind = variant.is_signed ? "s8" : "u8";
   return {
       "ByteConvolution",
       Cat("#define ROWS ", tile.rows, "\n#define COLUMNS ", tile.columns, "\n#define DEPTH ", tile.depth,
           "\n#define WARPS_M ", tile.warps_m, "\n#define WARPS_N ", tile.warps_n, "\n#define WARPS_K ", tile.warps_k,
-          "\n#define STAGES ", tile.stages, "\n#define FINISH_BYTES ", tile.finish_bytes(), "\n#define PIECE ",
+          "\n#define STAGES ", tile.stages, "\n#define AHEAD ", tile.ahead(), "\n#define COLUMN_BYTES ",
+          tile.column_bytes(), "\n#define OTHER_BYTES ", tile.other_bytes(variant.other != 0), "\n#define WARPGROUPS ",
+          tile.warpgroups, "\n#define NEAR_CACHE ", tile.warpgroups && !variant.plain, "\n#define PIECE ",
           variant.piece, "\n#define OTHER ", variant.other, "\n#define MANY_TAPS ", variant.many_taps,
-          "\n#define X_KIND \"", variant.is_signed ? "s8" : "u8", "\"", kAfterBytesSource, kByteConvolutionSource)};
+          "\n#define PLAIN ", variant.plain, "\n#define FROM_ZERO ", variant.from_zero, "\n#define ODD_ZERO ",
+          variant.odd_zero, "\n#define SUM_FROM_ZERO ", variant.sum_from_zero, "\n#define X_KIND \"", kind, "\"\n",
+          kAfterBytesSource, tile.warpgroups ? GroupProduct(tile.columns / tile.warps_n, kind) : std::string(),
+          kByteConvolutionSource),
+      tile.warpgroups ? 9 : 0};
 }
 
 // Those that leave most of the device idle, or cut finely what is large, are not even timed.
-bool IsWorthTiming(const Tile& tile, const Windows& how, int multiprocessors) {
+bool IsWorthTiming(const Tile& tile, const Windows& how, const DeviceFacts& device) {
+  const int multiprocessors = device.multiprocessors;
+  if (tile.warpgroups && device.compute_major != 9) return false;
+  if (!tile.warpgroups && device.compute_major == 9 && tile.warps_k == 1) return false;
+  if (tile.depth == 128 && tile.warpgroups && how.chunks < 16) return false;
   const int64_t down = (how.rows + tile.rows - 1) / tile.rows,
                 across = (how.features + tile.columns - 1) / tile.columns;
   if (down > 65535) return false;
@@ -125,16 +176,16 @@ bool IsWorthTiming(const Tile& tile, const Windows& how, int multiprocessors) {
   if (tile.columns > 64 && how.features <= tile.columns / 2) return false;
   const int64_t blocks = down * across;
   if (tile.warps_k == 1 && tile.rows > 64 && blocks < multiprocessors / 3) return false;
-  return tile.warps_k == 1 || blocks <= int64_t{multiprocessors} * 16;
+  return tile.warps_k == 1 || blocks <= int64_t{multiprocessors} * 8;
 }
 
 void LaunchTile(const Device& device, const Tile& tile, const Windows& how, const Variant& variant,
                 const AfterBytes& after, const ByteOperands& operands) {
   const Grid grid{static_cast<unsigned>((how.features + tile.columns - 1) / tile.columns), tile.threads(),
-                  tile.shared_bytes(after.has_other), static_cast<unsigned>((how.rows + tile.rows - 1) / tile.rows)};
-  const std::string key =
-      Cat("byte convolution ", tile.rows, " ", tile.columns, " ", tile.depth, " ", tile.warps_m, " ", tile.warps_n, " ",
-          tile.warps_k, " ", variant.piece, " ", variant.other, " ", variant.is_signed, variant.many_taps);
+                  tile.shared_bytes(after.has_other, how.chunks),
+                  static_cast<unsigned>((how.rows + tile.rows - 1) / tile.rows)};
+  const std::string key = Cat("byte convolution ", tile.rows, " ", tile.columns, " ", tile.depth, " ", tile.warps_m,
+                              " ", tile.warps_n, " ", tile.warps_k, tile.warpgroups, " ", variant.Key());
   Launch(device, FindKernel(device, key, [&] { return SourceOf(tile, variant); }), grid, operands.x,
          operands.filter->rows.address(), operands.filter->sums.address(), operands.factor, operands.bias,
          operands.shift, operands.other, operands.y, how, after);
@@ -227,10 +278,8 @@ void ConvolveBytes(const Device& device, const ByteWindows& windows, DType x_typ
   const auto fill = static_cast<uint8_t>(after.x_zero);
   const std::optional<PaddedBytes> padding = PaddingOf(windows, fill);
   const Windows how = WindowsOf(windows, padding, fill);
-  const Variant variant{x_type == DType::kInt8, how.kernel_y * how.kernel_x > 32, PieceOf(windows, how),
-                        !after.has_other       ? 0
-                        : after.made_is_second ? 2
-                                               : 1};
+  Variant variant{x_type == DType::kInt8, how.kernel_y * how.kernel_x > 32, IsPlain(how), PieceOf(windows, how)};
+  variant.SetAfter(after);
   Tensor image;
   ByteOperands from = operands;
   if (padding) {
@@ -240,11 +289,12 @@ void ConvolveBytes(const Device& device, const ByteWindows& windows, DType x_typ
   }
   const std::string key =
       Cat("tiles of bytes ", how.rows, " ", how.features, " ", how.chunks, " ", how.tap_bytes, " ", how.kernel_x, " ",
-          how.made_width, " ", how.stride_x, " ", how.dilation_x, " ", after.has_other, after.is_float);
+          how.made_width, " ", how.stride_x, " ", how.dilation_x, " ", after.has_other, after.is_float, " wide");
   if (tile) return LaunchTile(device, kTiles[*tile], how, variant, after, from);
   const int way = Choices::Of(device).Fastest(device, key, kTileCount, [&](int i) {
-    if (!IsWorthTiming(kTiles[i], how, device.facts().multiprocessors) ||
-        kTiles[i].shared_bytes(after.has_other) > static_cast<unsigned>(device.facts().shared_bytes_per_block))
+    if (!IsWorthTiming(kTiles[i], how, device.facts()) ||
+        kTiles[i].shared_bytes(after.has_other, how.chunks) >
+            static_cast<unsigned>(device.facts().shared_bytes_per_block))
       Fail(ErrorCode::kUnsupported, "not for these sizes");
     LaunchTile(device, kTiles[i], how, variant, after, from);
   });
@@ -253,11 +303,21 @@ void ConvolveBytes(const Device& device, const ByteWindows& windows, DType x_typ
 
 int ByteTiles() { return kTileCount; }
 
+bool HasByteTile(const Device& device, int tile) {
+  return !kTiles[tile].warpgroups || device.facts().compute_major == 9;
+}
+
 std::vector<KernelSource> ByteConvolutionSources() {
   std::vector<KernelSource> sources;
-  for (const Tile& tile : kTiles) sources.push_back(SourceOf(tile, {.other = tile.warps_n % 3}));
-  sources.push_back(SourceOf(kTiles[4], {true, true, 8, 1}));
-  sources.push_back(SourceOf(kTiles[9], {true, false, 4, 2}));
+  for (const Tile& tile : kTiles) {
+    Variant variant{.plain = tile.warps_n % 2 == 1, .other = tile.stages % 3};
+    variant.from_zero = variant.plain;
+    sources.push_back(SourceOf(tile, variant));
+  }
+  Variant many{.is_signed = true, .many_taps = true, .piece = 8, .other = 1, .sum_from_zero = true};
+  sources.push_back(SourceOf(kTiles[3], many));
+  sources.push_back(SourceOf(kTiles[8], {.piece = 4, .other = 2}));
+  sources.push_back(SourceOf(kTiles[8], {.piece = 8, .odd_zero = true}));
   return sources;
 }
 

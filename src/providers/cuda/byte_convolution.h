@@ -51,6 +51,7 @@ ByteFilter PackByteMatrix(const Device& device, const Tensor& w, bool turned);
 void ConvolveBytes(const Device& device, const ByteWindows& windows, DType x_type, const AfterBytes& after,
                    const ByteOperands& operands, std::optional<int> tile = {});
 int ByteTiles();
+bool HasByteTile(const Device& device, int tile);
 std::vector<KernelSource> ByteConvolutionSources();
 
 // Part of every kernel that ends in quantised numbers.

@@ -32,6 +32,12 @@ const char kByteConvolutionSource[] = R"(
 #define ROW_TILES (ROWS / WARPS_M / 16)
 #define COLUMN_TILES (COLUMNS / WARPS_N / 8)
 #define STAGE_BYTES ((ROWS + COLUMNS) * DEPTH)
+// Which 16 rows of a tile a warp's sums are: wgmma gives four warps 64 rows that follow each other.
+#if WARPGROUPS
+#define ROW_BLOCK(warp_m, m) (((warp_m) / 4 * ROW_TILES + (m)) * 4 + (warp_m) % 4)
+#else
+#define ROW_BLOCK(warp_m, m) ((warp_m) * ROW_TILES + (m))
+#endif
 struct Windows {
   int64 image_bytes;
   int32 rows, features, channels, pixel_bytes, tap_bytes, chunks;
@@ -43,12 +49,36 @@ __device__ inline int PlaceOf(int row, int chunk) {
   return row * DEPTH + (CHUNKS == 4 ? chunk ^ (row >> 1 & 3) : chunk ^ (row & 7)) * 16;
 }
 __device__ inline uint32 SharedAddress(const void* p) { return uint32(__cvta_generic_to_shared(p)); }
+// Windows that overlap are read through the first cache where NEAR_CACHE is set.
+__device__ inline void CopyNear(uint8* to, const void* from, int there) {
+#if NEAR_CACHE
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(to)), "l"(from), "r"(there));
+#else
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(to)), "l"(from), "r"(there));
+#endif
+}
 template <int BYTES> __device__ inline void CopyAsync(uint8* to, const void* from, int there = BYTES) {
   if (BYTES == 16)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(to)), "l"(from), "r"(there));
   else
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(SharedAddress(to)), "l"(from), "n"(BYTES), "r"(there));
 }
+#if WARPGROUPS
+// Rows of DEPTH bytes whose chunks lie as PlaceOf says: that is one of the layouts that wgmma reads.
+__device__ inline uint64 DescriptionOf(const uint8* p) {
+  return uint64((SharedAddress(p) & 0x3ffff) >> 4) | uint64(1) << 16 | uint64(DEPTH * 8 / 16) << 32 |
+         uint64(DEPTH == 128 ? 1 : 2) << 62;
+}
+__device__ inline void WaitForSums(int (&sums)[ROW_TILES][COLUMN_TILES][4]) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll
+  for (int m = 0; m < ROW_TILES; ++m)
+#pragma unroll
+    for (int n = 0; n < COLUMN_TILES; ++n)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) asm volatile("" : "+r"(sums[m][n][j])::"memory");
+}
+#else
 __device__ inline void LoadFour(uint32 (&to)[4], const uint8* from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(SharedAddress(from)));
@@ -58,6 +88,7 @@ __device__ inline void MultiplyAdd(int (&d)[4], const uint32 (&a)[4], uint32 b0,
                "{%0, %1, %2, %3};"
                : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+#endif
 
 // What a thread loads: always the same chunk of a stage's rows. Which taps of a row lie on the image is worked out once;
 // where there are more than 32 of them, each time.
@@ -65,7 +96,9 @@ struct Loader {
   static constexpr int kStep = THREADS / CHUNKS;  // a multiple of 8: chunks of all its rows lie alike
   static constexpr int kRows = (ROWS + kStep - 1) / kStep, kColumns = (COLUMNS + kStep - 1) / kStep;
   const uint8* windows[kRows];  // where they begin, be it outside of the image
-#if MANY_TAPS
+#if PLAIN
+  uint32 rows_there;
+#elif MANY_TAPS
   int tops[kRows], lefts[kRows];
 #else
   uint32 taps_inside[kRows];
@@ -79,6 +112,15 @@ struct Loader {
     row = threadIdx.x / CHUNKS, column = blockIdx.x * COLUMNS + row;
     image = x, filter = w, weights = w + (int64(column) * how.chunks + chunk) * 16;
     place = PlaceOf(row, chunk), at = chunk, channel = chunk * 16, tap = 0, tap_y = 0, tap_x = 0;
+#if PLAIN
+    rows_there = 0;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const int pixel = blockIdx.y * ROWS + row + i * kStep;
+      windows[i] = x + int64(pixel) * how.pixel_bytes;
+      rows_there |= uint32(pixel < how.rows && row + i * kStep < ROWS) << i;
+    }
+#else
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       const int pixel = blockIdx.y * ROWS + row + i * kStep;
@@ -103,6 +145,7 @@ struct Loader {
 #endif
     }
     Settle(how);
+#endif
   }
   __device__ void Settle(const Windows& how) {
     while (channel >= how.tap_bytes) {
@@ -111,7 +154,9 @@ struct Loader {
     }
   }
   __device__ bool IsInside(int i, const Windows& how) const {
-#if MANY_TAPS
+#if PLAIN
+    return rows_there >> i & 1;
+#elif MANY_TAPS
     const int y = tops[i] + tap_y * how.dilation_y, x = lefts[i] + tap_x * how.dilation_x;
     return y >= 0 && y < how.height && x >= 0 && x < how.width;
 #else
@@ -120,16 +165,23 @@ struct Loader {
   }
   __device__ void Load(uint8* stage, const Windows& how) {
     const bool some = at < how.chunks;
+#if PLAIN
+    const int moved = channel;
+#else
     const int64 moved = (int64(tap_y * how.dilation_y) * how.width + tap_x * how.dilation_x) * how.pixel_bytes + channel;
+#endif
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       if (ROWS % kStep != 0 && row + i * kStep >= ROWS) break;
       const bool inside = some && IsInside(i, how);
       uint8* to = stage + place + i * (kStep * DEPTH);
       const uint8* from = inside ? windows[i] + moved : image;
-#if PIECE == 16
+#if PLAIN
+      CopyNear(to, from, inside ? 16 : 0);
+      continue;
+#elif PIECE == 16
       if (how.fill == 0) {
-        CopyAsync<16>(to, from, inside ? 16 : 0);
+        CopyNear(to, from, inside ? 16 : 0);
         continue;
       }
 #endif
@@ -151,23 +203,28 @@ struct Loader {
                     there ? weights + int64(i * kStep) * how.chunks * 16 : filter, there ? 16 : 0);
     }
     at += CHUNKS, channel += DEPTH, weights += DEPTH;
+#if !PLAIN
     Settle(how);
+#endif
   }
 };
 
-// What is the same for a whole column, read while the first stages come.
+// What is the same for a whole column. Factors may be scaled so that 256 becomes 1, which rounds nothing.
 struct Columns {
   float *factor, *shift;
-  uint32* moved;
+  int* moved;  // where sums begin
   __device__ explicit Columns(uint8* shared) {
-    factor = reinterpret_cast<float*>(shared + FINISH_BYTES);
+    factor = reinterpret_cast<float*>(shared);
     shift = factor + COLUMNS;
-    moved = reinterpret_cast<uint32*>(shift + COLUMNS);
+    moved = reinterpret_cast<int*>(shift + COLUMNS);
   }
-  __device__ float Value(int sum, int column) const {
-    return fmaf(float(int(uint32(sum) + moved[column])), factor[column], shift[column]);
-  }
+  __device__ float Value(int sum, int column) const { return fmaf(float(sum), factor[column], shift[column]); }
 };
+#if FROM_ZERO
+#define SCALE 0.00390625f
+#else
+#define SCALE 1.0f
+#endif
 
 // Neighbours of a row that a thread finishes at once, and their bytes of the other operand.
 #define TOGETHER (WARPS_K > 1 ? 4 : 16)
@@ -195,33 +252,46 @@ __device__ inline void LoadOthers(uint8* others, const uint8* other, const Windo
   }
 }
 
-// From a sum's value to its byte.
+// From a sum's value to its byte. Where the least is 0, values are scaled so that an instruction's own limits, 0 and 1, do
+// half of the work: FROM_ZERO for the sum, SUM_FROM_ZERO for the sum with the other operand. Rounding halves to even
+// allows an even number to be added in the same step.
 struct Ends {
-  float least, most;
-  uint32 zero;
+  float least, most, whole;
 #if OTHER
-  float sum_least, sum_most, back, first_factor, second_factor, added, other_base;
+  float sum_most, sum_least, sum_whole, back, first_factor, second_factor, added, other_base;
   uint32 flip;
 #endif
   __device__ explicit Ends(const AfterBytes& after) {
-    least = float(after.low - after.y_zero), most = float(after.high - after.y_zero), zero = uint32(after.y_zero);
+    least = float(after.low - after.y_zero), most = float(after.high - after.y_zero) * SCALE;
 #if OTHER
-    sum_least = float(after.sum_low), sum_most = float(after.sum_high), back = WHOLE - float(after.y_zero);
-    first_factor = after.first_factor, second_factor = after.second_factor, added = after.added;
+    whole = WHOLE * SCALE, back = whole - float(after.y_zero) * SCALE;
+    const float scale = SUM_FROM_ZERO ? 0.00390625f : 1.0f;
+    sum_least = float(after.sum_low), sum_most = float(after.sum_high) * scale, sum_whole = WHOLE * scale;
+    first_factor = after.first_factor * scale, second_factor = after.second_factor * scale, added = after.added * scale;
     other_base = after.other_is_signed ? 8388736.0f : 8388608.0f, flip = after.other_is_signed ? 0x80808080u : 0u;
+#else
+    whole = (WHOLE + float(after.y_zero - ODD_ZERO)) * SCALE;
 #endif
   }
   // The last byte of what it returns; `others` has byte `which` of the other operand.
   __device__ uint32 Code(float value, uint32 others, int which) const {
-    const float rounded = Limited(value, least, most) + WHOLE;
-#if OTHER == 0
-    return __float_as_uint(rounded) + zero;
+#if FROM_ZERO
+    const float rounded = fminf(__saturatef(value), most) + whole;
 #else
-    const float made = rounded - back;
+    const float rounded = Limited(value, least, most) + whole;
+#endif
+#if OTHER == 0
+    return __float_as_uint(rounded) + ODD_ZERO;
+#else
+    const float made = FROM_ZERO ? (rounded - back) * 256.0f : rounded - back;
     const float other = __uint_as_float(__byte_perm(others ^ flip, 0x4b000000u, 0x7440 + which)) - other_base;
     const float first = OTHER == 1 ? made : other, second = OTHER == 1 ? other : made;
     const float sum = fmaf(first, first_factor, fmaf(second, second_factor, added));
-    return __float_as_uint(Limited(sum, sum_least, sum_most) + WHOLE);
+#if SUM_FROM_ZERO
+    return __float_as_uint(fminf(__saturatef(sum), sum_most) + sum_whole);
+#else
+    return __float_as_uint(Limited(sum, sum_least, sum_most) + sum_whole);
+#endif
 #endif
   }
 };
@@ -240,7 +310,7 @@ __device__ inline void Finish(uint8* shared, int (&sums)[ROW_TILES][COLUMN_TILES
     for (int n = 0; n < COLUMN_TILES; ++n)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const int row = (warp_m * ROW_TILES + m) * 16 + half * 8 + lane / 4;
+        const int row = ROW_BLOCK(warp_m, m) * 16 + half * 8 + lane / 4;
         const int column = (warp_n * COLUMN_TILES + n) * 8 + lane % 4 * 2;
         *reinterpret_cast<int2*>(slabs + (warp_k * ROWS + row) * kPitch + column) =
             make_int2(sums[m][n][half * 2], sums[m][n][half * 2 + 1]);
@@ -286,14 +356,13 @@ __device__ inline void Finish(uint8* shared, int (&sums)[ROW_TILES][COLUMN_TILES
     const int column = blockIdx.x * COLUMNS + inner_column;
     const float2 factor = *reinterpret_cast<const float2*>(columns.factor + inner_column);
     const float2 shift = *reinterpret_cast<const float2*>(columns.shift + inner_column);
-    const uint2 moved = *reinterpret_cast<const uint2*>(columns.moved + inner_column);
 #pragma unroll
     for (int m = 0; m < ROW_TILES; ++m)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const int inner_row = (warp_m * ROW_TILES + m) * 16 + half * 8 + lane / 4;
-        const float left = fmaf(float(int(uint32(sums[m][n][half * 2]) + moved.x)), factor.x, shift.x);
-        const float right = fmaf(float(int(uint32(sums[m][n][half * 2 + 1]) + moved.y)), factor.y, shift.y);
+        const int inner_row = ROW_BLOCK(warp_m, m) * 16 + half * 8 + lane / 4;
+        const float left = fmaf(float(sums[m][n][half * 2]), factor.x, shift.x);
+        const float right = fmaf(float(sums[m][n][half * 2 + 1]), factor.y, shift.y);
         if (!after.is_float) {
           uint32 beside = 0;
           if (OTHER) beside = *reinterpret_cast<const uint16*>(others + inner_row * OTHER_PITCH + inner_column);
@@ -324,30 +393,62 @@ __device__ inline void Finish(uint8* shared, int (&sums)[ROW_TILES][COLUMN_TILES
 extern "C" __global__ void __launch_bounds__(THREADS)
 ByteConvolution(const uint8* x, const int8* w, const int* w_sums, const float* factor, const int* bias, const float* shift,
                 const uint8* other, void* y, const Windows how, const AfterBytes after) {
-  extern __shared__ __align__(128) uint8 shared[];
+  extern __shared__ __align__(1024) uint8 memory[];
+  uint8 *others = memory + COLUMN_BYTES, *shared = others + OTHER_BYTES;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int warp_k = warp % WARPS_K, warp_m = warp / WARPS_K % WARPS_M, warp_n = warp / WARPS_K / WARPS_M;
-  int sums[ROW_TILES][COLUMN_TILES][4] = {};
   Loader loader(x, w, how);
-  const Columns columns(shared);
-  uint8* others = shared + FINISH_BYTES + COLUMNS * 12;
-  const int stages = (how.chunks + CHUNKS - 1) / CHUNKS, mine = blockIdx.x * COLUMNS + threadIdx.x;
+  const Columns columns(memory);
+  const int stages = (how.chunks + CHUNKS - 1) / CHUNKS;
 #pragma unroll
-  for (int s = 0; s < STAGES - 1; ++s) {
+  for (int s = 0; s < AHEAD; ++s) {
     if (s < stages) loader.Load(shared + s * STAGE_BYTES, how);
-    if (OTHER && s == STAGES - 2) LoadOthers(others, other, how);
+    if (OTHER && s == AHEAD - 1) LoadOthers(others, other, how);
     asm volatile("cp.async.commit_group;");
   }
-  if (threadIdx.x < COLUMNS) {
-    const bool there = mine < how.features;
-    columns.factor[threadIdx.x] = there ? factor[mine] : 0.0f;
-    columns.shift[threadIdx.x] = there && shift ? shift[mine] : 0.0f;
-    columns.moved[threadIdx.x] = there ? uint32(bias ? bias[mine] : 0) - uint32(after.x_zero) * uint32(w_sums[mine]) : 0u;
+  for (int i = threadIdx.x; i < COLUMNS; i += THREADS) {
+    const int column = blockIdx.x * COLUMNS + i;
+    const bool there = column < how.features;
+    columns.factor[i] = there ? factor[column] * SCALE : 0.0f;
+    columns.shift[i] = there && shift ? shift[column] * SCALE : 0.0f;
+    columns.moved[i] = there ? int(uint32(bias ? bias[column] : 0) - uint32(after.x_zero) * uint32(w_sums[column])) : 0;
   }
+  __syncthreads();
+  int sums[ROW_TILES][COLUMN_TILES][4];
+#pragma unroll
+  for (int n = 0; n < COLUMN_TILES; ++n) {
+    const int2 begin = *reinterpret_cast<const int2*>(columns.moved + (warp_n * COLUMN_TILES + n) * 8 + lane % 4 * 2);
+#pragma unroll
+    for (int m = 0; m < ROW_TILES; ++m)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) sums[m][n][j] = warp_k > 0 ? 0 : j % 2 ? begin.y : begin.x;
+  }
+#if WARPGROUPS
+  // A stage is multiplied while the next one is waited for, and is loaded again two steps later.
   for (int s = 0; s < stages; ++s) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+    asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1));
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
-    const int next = s + STAGES - 1;
+    const uint8 *left = shared + s % STAGES * STAGE_BYTES, *right = left + ROWS * DEPTH;
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int k = 0; k < DEPTH / 32; ++k)
+#pragma unroll
+      for (int m = 0; m < ROW_TILES; ++m)
+        MultiplyGroup(sums[m], DescriptionOf(left + (warp_m / 4 * ROW_TILES + m) * 64 * DEPTH) + k * 2,
+                      DescriptionOf(right + warp_n * (COLUMNS / WARPS_N) * DEPTH) + k * 2);
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    const int next = s + AHEAD;
+    if (next < stages) loader.Load(shared + next % STAGES * STAGE_BYTES, how);
+    asm volatile("cp.async.commit_group;");
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+  }
+  WaitForSums(sums);
+#else
+  for (int s = 0; s < stages; ++s) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1));
+    __syncthreads();
+    const int next = s + AHEAD;
     if (next < stages) loader.Load(shared + next % STAGES * STAGE_BYTES, how);
     asm volatile("cp.async.commit_group;");
     const uint8 *left = shared + s % STAGES * STAGE_BYTES, *right = left + ROWS * DEPTH;
@@ -369,6 +470,7 @@ ByteConvolution(const uint8* x, const int8* w, const int* w_sums, const float* f
           MultiplyAdd(sums[m][n], a[m], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
     }
   }
+#endif
   asm volatile("cp.async.wait_all;");
   __syncthreads();
   Finish(shared, sums, warp_m, warp_n, warp_k, columns, others, y, how, after);

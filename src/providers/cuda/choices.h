@@ -19,8 +19,13 @@ class Choices {
   static Choices& Of(const Device& device);
 
   // The number of the fastest of `count` ways to do what `key` describes. `run` asks the device for one of them and may
-  // throw where that way cannot be had. While work is recorded nothing can be timed: then it is the first.
-  int Fastest(const Device& device, const std::string& key, int count, FunctionRef<void(int)> run);
+  // throw where that way cannot be had. While work is recorded nothing can be timed: then it is the first. Of ways that
+  // are nearly as fast it is the one with the fewest `bytes` of workspace, asked for after `run`.
+  int Fastest(const Device& device, const std::string& key, int count, FunctionRef<void(int)> run,
+              FunctionRef<size_t(int)> bytes);
+  int Fastest(const Device& device, const std::string& key, int count, FunctionRef<void(int)> run) {
+    return Fastest(device, key, count, run, [](int) { return size_t{0}; });
+  }
   // What an earlier call, or an earlier process, came to; -1: nothing.
   int Known(const std::string& key);
   std::map<std::string, int> All();

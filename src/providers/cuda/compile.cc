@@ -76,7 +76,10 @@ std::string Compile(const std::string& source, const CompileTarget& target) {
     Fail(ErrorCode::kInternal, function, ": ", nvrtc.GetErrorString(status), log.empty() ? "" : ":\n", log);
   };
   check(nvrtc.CreateProgram(&program, source.c_str(), "ferry.cu", 0, nullptr, nullptr), "nvrtcCreateProgram");
-  const std::string architecture = Cat("--gpu-architecture=sm_", target.compute_major, target.compute_minor);
+  // 9.0 has instructions of its own, which no later one has.
+  const bool has_own = target.compute_major == 9 && target.compute_minor == 0;
+  const std::string architecture =
+      Cat("--gpu-architecture=sm_", target.compute_major, target.compute_minor, has_own ? "a" : "");
   const char* options[] = {architecture.c_str(), "--std=c++17"};
   check(nvrtc.CompileProgram(program, 2, options), "nvrtcCompileProgram");
   size_t bytes = 0;

@@ -246,10 +246,12 @@ class Plan {
                    device.memory());
     ConvolutionOperands timed = operands;
     timed.y = scratch.address();
-    const int way = Choices::Of(device).Fastest(device, Cat("convolution ", what_), graph_->ways(), [&](int i) {
+    auto run = [&](int i) {
       graph_->Prepare(handle, i);
       graph_->Run(device, handle, i, timed);
-    });
+    };
+    const int way = Choices::Of(device).Fastest(device, Cat("convolution ", what_), graph_->ways(), run,
+                                                [&](int i) { return graph_->workspace_bytes(i); });
     graph_->Prepare(handle, way);
     if (std::string text = graph_->Text(way); !text.empty()) KeepCode(device, TextName(), std::move(text));
     return way_ = way;

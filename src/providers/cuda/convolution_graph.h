@@ -48,6 +48,7 @@ class ConvolutionGraph {
   void Prepare(DnnHandle handle, int way);
   // After Prepare: the engine as text, whatever was compiled for it included; empty where cuDNN has none.
   std::string Text(int way) const;
+  size_t workspace_bytes(int way) const { return plans_[static_cast<size_t>(way)].workspace_bytes; }
   void Run(const Device& device, DnnHandle handle, int way, const ConvolutionOperands& operands) const;
 
  private:

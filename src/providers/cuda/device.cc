@@ -40,6 +40,13 @@ int CountDevices(const DriverApi& driver) {
   return std::min(count, kMostDevices);
 }
 
+// "cuda:0 (NVIDIA H200), cuda:1 (NVIDIA H200)"
+std::string NamesOf(const DriverApi& driver, int count) {
+  std::string names;
+  for (int i = 0; i < count; ++i) names += Cat(i > 0 ? ", " : "", "cuda:", i, " (", FactsOf(driver, i).name, ")");
+  return names.empty() ? "none" : names;
+}
+
 // Small requests share sizes, so that one fits the next; large ones waste at most 2 MB.
 size_t RoundedSize(size_t bytes) {
   constexpr size_t kSmallest = 512, kLarge = size_t{2} << 20;
@@ -255,7 +262,8 @@ Device& Device::Get(int ordinal) {
   CheckDriver(driver.Init(0), "cuInit");
   const int count = CountDevices(driver);
   if (ordinal < 0 || ordinal >= count)
-    Fail(ErrorCode::kInvalidArgument, "there is no device cuda:", ordinal, "; the driver shows ", count);
+    Fail(ErrorCode::kInvalidArgument, "there is no device cuda:", ordinal, "; the driver shows ",
+         NamesOf(driver, count));
   return *(devices[static_cast<size_t>(ordinal)] = new Device(FactsOf(driver, ordinal)));
 }
 
@@ -338,6 +346,13 @@ std::byte* Device::Workspace(size_t bytes) const {
   mine.workspace = memory_->Allocate(bytes);
   mine.workspace_bytes = bytes;
   return mine.workspace;
+}
+
+void Device::ReleaseIdle() const {
+  Lane& mine = lane();
+  if (mine.workspace) memory_->Free(mine.workspace, mine.workspace_bytes);
+  mine.workspace = nullptr, mine.workspace_bytes = 0;
+  memory_->Trim();
 }
 
 }  // namespace ferry::cuda

@@ -108,6 +108,8 @@ class Device {
   void Synchronize() const;  // waits for that stream
   // Memory that libraries use while they compute on that stream; what was there is gone with the next call.
   std::byte* Workspace(size_t bytes) const;
+  // Gives that memory, and all that nobody uses, back to the driver.
+  void ReleaseIdle() const;
   // Where kernels on that stream report an index that lies outside (as an int that is not 0): Synchronize throws it.
   DeviceAddress fault() const;
   // While this is set, what the calling thread's kernels need comes from there (null: from the thread's own lane).

@@ -13,6 +13,7 @@ namespace ferry::cuda {
 struct KernelSource {
   std::string name;
   std::string text;
+  int only_major = 0;  // the compute capability whose instructions it needs; 0: none
 };
 
 // What every source begins with: types of all elements, conversions, and arithmetic of the small floats.

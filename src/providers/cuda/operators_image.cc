@@ -93,45 +93,67 @@ struct ImageConvolution {
     const bool by_library = way == ConvolutionWay::kLibrary;
     Require(!by_library || CanConvolve(shape), "cuDNN has no convolution of ", x.shape(), " by ", weights,
             " with this padding");
-    if (way == ConvolutionWay::kPatches) {
-      x = GatherPatches(device, shape, plan.channels_first, x);
-      shape = OverPatches(shape);
-    } else if (plan.channels_first) {
-      x = Turned(device, x);
-    }
-    if (context.Has(4)) x = Scaled(device, context, x);
     Tensor& y = context.Output(0, x.dtype(), plan.output);
     if (y.size() == 0) return;
     Activation activation = ActivationOf(node);
     ConvolutionOperands operands{x.address(), filter.address(), AddressOf(bias), AddressOf(residual), y.address()};
-    const bool rounds = tf32 || x.dtype() != DType::kFloat;  // only then cuDNN applies more than ReLU
+    if (way == ConvolutionWay::kPatches) {
+      activation = RunOverPatches(device, shape, plan.channels_first, operands, activation);
+    } else {
+      if (plan.channels_first) x = Turned(device, x);
+      if (context.Has(4)) x = Scaled(device, context, x);
+      operands.x = x.address();
+      activation = RunWhole(device, shape, operands, activation);
+    }
+    if (activation.kind != ActivationKind::kNone) RunAffine(device, after, {&y}, y);
+  }
+
+  // Some images at a time, whose rows then are still in the device's cache when the product reads them.
+  Activation RunOverPatches(const Device& device, ConvolutionShape shape, bool channels_first,
+                            const ConvolutionOperands& whole, const Activation& activation) const {
+    const int64_t batch = shape.batch, together = ImagesTogether(shape), bytes = BitWidth(shape.dtype) / 8;
+    const int64_t image = shape.channels * shape.axes[0].input * shape.axes[1].input * bytes;
+    const int64_t made = shape.features * shape.axes[0].output * shape.axes[1].output * bytes;
+    Activation left = activation;
+    for (int64_t first = 0; first < batch; first += together) {
+      shape.batch = std::min(together, batch - first);
+      const Tensor rows = GatherPatches(device, shape, channels_first, whole.x + first * image);
+      ConvolutionOperands some = whole;
+      some.x = rows.address(), some.y += first * made;
+      if (some.sum) some.sum += first * made;
+      left = RunWhole(device, OverPatches(shape), some, activation);
+    }
+    return left;
+  }
+
+  // Returns the activation that is left to be applied.
+  Activation RunWhole(const Device& device, ConvolutionShape shape, ConvolutionOperands operands,
+                      Activation activation) const {
+    const bool rounds = tf32 || shape.dtype != DType::kFloat;  // only then cuDNN applies more than ReLU
     const bool in_one = rounds && activation.kind != ActivationKind::kNone &&
                         activation.kind != ActivationKind::kRelu && ConvolutionGraph::CanApply(activation);
     const bool as_product = way == ConvolutionWay::kPointwise || way == ConvolutionWay::kPatches;
-    if (!by_library && !(as_product && in_one && CanConvolve(shape))) {
-      shape.has_bias = bias != nullptr;
-      shape.has_sum = residual != nullptr;
+    shape.has_bias = operands.bias != nullptr;
+    shape.has_sum = operands.sum != nullptr;
+    if (way != ConvolutionWay::kLibrary && !(as_product && in_one && CanConvolve(shape))) {
       if (as_product)
         RunPointwise(device, shape, operands, activation);
       else
         RunAlone(device, shape, operands, activation);
-      if (activation.kind != ActivationKind::kNone) RunAffine(device, after, {&y}, y);
-      return;
+      return activation;
     }
     Tensor zeros;
-    if (residual && !bias) {  // cuDNN adds a sum only beside a bias, and y may lie where the sum does
-      zeros = Tensor(x.dtype(), {plan.conv.features}, device.memory());
+    if (shape.has_sum && !shape.has_bias) {  // cuDNN adds a sum only beside a bias, and y may lie where the sum does
+      zeros = Tensor(shape.dtype, {shape.features}, device.memory());
       CheckDriver(device.Use().MemsetD8Async(reinterpret_cast<DeviceAddress>(zeros.address()), 0, zeros.bytes(),
                                              device.stream()),
                   "cuMemsetD8Async");
-      bias = &zeros;
       operands.bias = zeros.address();
+      shape.has_bias = true;
     }
-    shape.has_bias = bias != nullptr;
-    shape.has_sum = residual != nullptr;
     shape.after = activation;
     if (Convolve(device, shape, operands)) activation = {};
-    if (activation.kind != ActivationKind::kNone) RunAffine(device, after, {&y}, y);
+    return activation;
   }
 
   // Both take the activation from the caller where they apply it themselves.

@@ -59,7 +59,23 @@ __device__ inline int64 ScaleOf(int64 i, const ScalePlaces& how) {
 constexpr char kQuantizeSource[] = R"(
 extern "C" __global__ void Quantize(const ELEMENT* x, const SCALE* scale, const QUANTIZED* zeros, QUANTIZED* y,
                                     const ScalePlaces how) {
-  for (int64 i = int64(blockIdx.x) * blockDim.x + threadIdx.x; i < how.total; i += int64(gridDim.x) * blockDim.x) {
+  const int64 first = int64(blockIdx.x) * blockDim.x + threadIdx.x, step = int64(gridDim.x) * blockDim.x;
+#if TOGETHER > 1
+  const float zero = zeros ? float(zeros[0]) : 0.0f, low = float(LOW) - zero, high = float(HIGH) - zero;
+  for (int64 i = first; i < how.total / TOGETHER; i += step) {
+    const Pack<ELEMENT, TOGETHER> from = reinterpret_cast<const Pack<ELEMENT, TOGETHER>*>(x)[i];
+    Pack<QUANTIZED, TOGETHER> made;
+#pragma unroll
+    for (int j = 0; j < TOGETHER; ++j) {
+      float value = Load(Stored<ROUNDED>::From(Load(from.at[j]) / Load(scale[0])));
+      value = !(value > low) ? low : value > high ? high : value;
+      made.at[j] = QUANTIZED(int(rintf(value) + zero));
+    }
+    reinterpret_cast<Pack<QUANTIZED, TOGETHER>*>(y)[i] = made;
+  }
+  return;
+#endif
+  for (int64 i = first; i < how.total; i += step) {
     const int64 place = ScaleOf(i, how);
     const float zero = zeros ? float(zeros[place]) : 0.0f, low = float(LOW) - zero, high = float(HIGH) - zero;
     float value = Load(Stored<ROUNDED>::From(Load(x[i]) / Load(scale[place])));
@@ -79,13 +95,14 @@ extern "C" __global__ void Dequantize(const QUANTIZED* x, const SCALE* scale, co
 }
 )";
 
-KernelSource QuantizeSource(DType real, DType scale, DType quantized) {
+// `together`: neighbours that a thread makes, where all have one scale.
+KernelSource QuantizeSource(DType real, DType scale, DType quantized, int together = 1) {
   const int bits = BitWidth(quantized);
   const int low = IsSignedInteger(quantized) ? -(1 << (bits - 1)) : 0,
             high = (1 << (IsSignedInteger(quantized) ? bits - 1 : bits)) - 1;
   return {"Quantize", Cat("#define ELEMENT ", TypeName(real), "\n#define SCALE ", TypeName(scale), "\n#define ROUNDED ",
                           TypeName(scale), "\n#define QUANTIZED ", TypeName(quantized), "\n#define LOW ", low,
-                          "\n#define HIGH ", high, kPlaces, kQuantizeSource)};
+                          "\n#define HIGH ", high, "\n#define TOGETHER ", together, kPlaces, kQuantizeSource)};
 }
 
 KernelSource DequantizeSource(DType quantized, DType scale, DType real) {
@@ -103,11 +120,13 @@ void RunLinear(const Device& device, OpContext& context, DType type, bool quanti
   Tensor& y = context.Output(0, type, x.shape());
   if (y.size() == 0) return;
   const DType from = x.dtype(), by = scale.dtype();
-  const Function function = FindKernel(device, Cat("linear ", quantizes, " ", from, " ", by, " ", type), [&] {
-    return quantizes ? QuantizeSource(from, by, type) : DequantizeSource(from, by, type);
+  const bool four = quantizes && places->steps == 0 && y.size() % 4 == 0 && x.IsAligned(16) && y.IsAligned(16);
+  const Function function = FindKernel(device, Cat("linear ", quantizes, four, " ", from, " ", by, " ", type), [&] {
+    return quantizes ? QuantizeSource(from, by, type, four ? 4 : 1) : DequantizeSource(from, by, type);
   });
   const std::byte* zero = zeros ? zeros->address() : nullptr;
-  Launch(device, function, GridFor(device, y.size()), x.address(), scale.address(), zero, y.address(), *places);
+  Launch(device, function, GridFor(device, y.size() / (four ? 4 : 1)), x.address(), scale.address(), zero, y.address(),
+         *places);
 }
 
 std::optional<ChosenKernel> ChooseLinear(const OperatorRequest& request) {

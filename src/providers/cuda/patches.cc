@@ -1,5 +1,6 @@
 #include "providers/cuda/patches.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/text.h"
@@ -72,7 +73,8 @@ KernelSource PatchSource(const ConvolutionShape& shape, bool channels_first) {
 }
 
 // Windows side by side: a walk through axes.
-void CopyApart(const Device& device, const ConvolutionShape& shape, bool channels_first, const Tensor& x, Tensor& y) {
+void CopyApart(const Device& device, const ConvolutionShape& shape, bool channels_first, const std::byte* x,
+               Tensor& y) {
   const WindowAxis &v = shape.axes[0], &h = shape.axes[1];
   const int64_t c = shape.channels, taps = TapsOf(shape), image = v.input * h.input * c;
   const int64_t rows[] = {v.output * h.output * taps, h.output * taps, taps};
@@ -85,7 +87,7 @@ void CopyApart(const Device& device, const ConvolutionShape& shape, bool channel
     walk = {{shape.batch, v.output, h.output, v.kernel, h.kernel * c},
             {image, v.stride * h.input * c, h.stride * c, h.input * c, 1},
             {rows[0], rows[1], rows[2], h.kernel * c, 1}};
-  CopyWalk(device, std::move(walk), static_cast<size_t>(BitWidth(shape.dtype)) / 8, x.address(), y.address());
+  CopyWalk(device, std::move(walk), static_cast<size_t>(BitWidth(shape.dtype)) / 8, x, y.address());
 }
 
 }  // namespace
@@ -93,6 +95,16 @@ void CopyApart(const Device& device, const ConvolutionShape& shape, bool channel
 int64_t PatchPitch(const ConvolutionShape& shape) {
   const int64_t width = WidthOf(shape.dtype);
   return (TapsOf(shape) + width - 1) / width * width;
+}
+
+// A divisor of the batch where a large one fits, which leaves no smaller rest.
+int64_t ImagesTogether(const ConvolutionShape& shape) {
+  constexpr int64_t kCached = int64_t{32} << 20;
+  const int64_t image = PatchPitch(shape) * BitWidth(shape.dtype) / 8 * shape.axes[0].output * shape.axes[1].output;
+  const int64_t fit = std::clamp<int64_t>(kCached / image, 1, shape.batch);
+  for (int64_t together = fit; together > fit / 2; --together)
+    if (shape.batch % together == 0) return together;
+  return fit;
 }
 
 bool TakesPatches(const ConvolutionShape& shape) {
@@ -109,7 +121,7 @@ bool TakesPatches(const ConvolutionShape& shape) {
   return pixels > 0 && row_bytes <= kMostBytes / pixels && row_bytes * pixels <= kMostBytes / shape.batch;
 }
 
-Tensor GatherPatches(const Device& device, const ConvolutionShape& shape, bool channels_first, const Tensor& x) {
+Tensor GatherPatches(const Device& device, const ConvolutionShape& shape, bool channels_first, const std::byte* x) {
   const WindowAxis &v = shape.axes[0], &h = shape.axes[1];
   const int64_t pitch = PatchPitch(shape), rows = shape.batch * v.output * h.output;
   Tensor patches(shape.dtype, {rows, pitch}, device.memory());
@@ -124,7 +136,7 @@ Tensor GatherPatches(const Device& device, const ConvolutionShape& shape, bool c
   const std::string key = Cat("patches ", shape.dtype, channels_first, " ", shape.channels, " ", v.kernel, " ",
                               h.kernel, " ", v.stride, " ", h.stride, " ", v.dilation, " ", h.dilation);
   Launch(device, FindKernel(device, key, [&] { return PatchSource(shape, channels_first); }),
-         GridFor(device, image.total), x.address(), patches.address(), image);
+         GridFor(device, image.total), x, patches.address(), image);
   return patches;
 }
 

@@ -13,8 +13,10 @@ namespace ferry::cuda {
 bool TakesPatches(const ConvolutionShape& shape);
 // Elements of a row, with zeros behind the last one so that rows begin at multiples of 16 bytes.
 int64_t PatchPitch(const ConvolutionShape& shape);
+// So many images that their rows stay in a device's cache.
+int64_t ImagesTogether(const ConvolutionShape& shape);
 // [batch · output pixels, pitch]
-Tensor GatherPatches(const Device& device, const ConvolutionShape& shape, bool channels_first, const Tensor& x);
+Tensor GatherPatches(const Device& device, const ConvolutionShape& shape, bool channels_first, const std::byte* x);
 // [M, C, kernel H, kernel W] on the host to [M, pitch] on the device.
 Tensor PatchFilter(const Device& device, const ConvolutionShape& shape, bool channels_first, const Tensor& w);
 

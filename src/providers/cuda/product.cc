@@ -13,7 +13,7 @@ namespace ferry::cuda {
 namespace {
 
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
-constexpr int kMostWays = 12;
+constexpr int kMostWays = 24;
 
 int LtType(DType type) {
   switch (type) {
@@ -92,8 +92,9 @@ class Plan {
     Tensor scratch(shape_.made(), {last}, device.memory());
     ProductOperands timed = operands;
     timed.d = scratch.address();
-    return Choices::Of(device).Fastest(device, Describe(), count,
-                                       [&](int i) { RunWay(device, ways_[static_cast<size_t>(i)], timed); });
+    return Choices::Of(device).Fastest(
+        device, Describe(), count, [&](int i) { RunWay(device, ways_[static_cast<size_t>(i)], timed); },
+        [&](int i) { return ways_[static_cast<size_t>(i)].workspace_bytes; });
   }
 
   std::string Describe() const {

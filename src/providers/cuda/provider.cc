@@ -97,7 +97,10 @@ class Cuda final : public Provider {
     if (IsThere()) cuda::CheckDriver(cuda::Device::Get().Use().StreamSynchronize(nullptr), "cuStreamSynchronize");
   }
   std::unique_ptr<RecordedWork> Record(FunctionRef<void()> work) const override {
-    return cuda::RecordGraph(cuda::Device::Get(), work);
+    const cuda::Device& device = cuda::Device::Get();
+    std::unique_ptr<RecordedWork> recorded = cuda::RecordGraph(device, work);
+    if (recorded) device.ReleaseIdle();  // what finding the fastest ways, and the runs before, used
+    return recorded;
   }
 
  private:

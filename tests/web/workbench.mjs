@@ -142,6 +142,11 @@ try {
   // A file that is no model, and many nodes.
   await page.evaluate(() => workbench.open(new File([new Uint8Array([1, 2, 3])], 'bad.onnx'), 'bad.onnx').catch(() => {}));
   check('a bad file is told of', /bad.onnx|readable/.test(await page.$eval('#status', (each) => each.textContent)));
+  check('what was open stays', await page.evaluate("workbench.graph.nodes.length > 0 && !document.getElementById('panel-see').hidden && workbench.model.name.endsWith('.onnx')"));
+  await page.click('#tab-check');
+  check('and can be looked at still', await page.waitForSelector('#check-page h2', {timeout: 60000}).then(() => true, () => false));
+  await page.click('#tab-see');
+  await shot(page, 'bad_file_dark');
   const time = await page.evaluate(() => {
     const nodes = 10000, items = Array.from({length: nodes}, (_, i) => ({label: `Op${i % 17}`, detail: '1 × 64 × 56 × 56', colour: `Op${i % 17}`}));
     const edges = [];
@@ -192,6 +197,21 @@ try {
   await page.close();
   server.kill('SIGINT');
   rmSync(folder, {recursive: true});
+}
+
+// Nothing open yet.
+for (const [width, height] of [[1280, 800], [390, 780]]) {
+  const {page, errors} = await newPage(width, height);
+  await page.goto(pathToFileURL(resolve(pageFolder, 'index.html')).href);
+  await ready(page);
+  check(`${width}: without a model there is the place for one, and no tab leads anywhere`, await page.evaluate("document.getElementById('drop').offsetParent !== null && [...document.querySelectorAll('[role=tab]')].every((each) => each.disabled)"));
+  await page.evaluate(() => workbench.open(new File([new Uint8Array([1, 2, 3])], 'bad.onnx'), 'bad.onnx').catch(() => {}));
+  check(`${width}: a bad file is told of`, await page.$eval('#status', (each) => each.className === 'error' && each.textContent.includes('bad.onnx')));
+  await wellLaidOut(page, `${width} welcome`);
+  await accessible(page, `${width} welcome`);
+  await shot(page, `welcome_${width}`);
+  check(`${width}: no errors in the page`, errors.length === 0, errors.slice(0, 3).join(' | '));
+  await page.close();
 }
 
 // From the disk, without any server.

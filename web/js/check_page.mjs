@@ -19,7 +19,7 @@ export class CheckPage {
         el('h2', {}, 'In deployment'),
         findings.length ? '' : el('p', {class: 'good'}, 'The doctor finds nothing.'),
         ...findings.map((finding) => this.finding(finding)),
-        el('div', {class: 'row'}, el('button', {class: 'main', id: 'fix', disabled: !findings.some((finding) => finding.fixable), onclick: () => this.fix()}, 'Fix what can be fixed')),
+        findings.length ? el('div', {class: 'row'}, el('button', {class: 'main', id: 'fix', disabled: !findings.some((finding) => finding.fixable), onclick: () => this.fix()}, 'Fix what can be fixed')) : '',
         el('div', {id: 'fixed', ariaLive: 'polite'}));
     });
   }
@@ -28,7 +28,7 @@ export class CheckPage {
     const place = finding.node || finding.value;
     return el('div', {class: `finding ${finding.severity}`},
       el('strong', {}, `${finding.severity}${finding.lint ? ` · ${finding.lint}` : ''}`), el('p', {}, finding.message),
-      finding.remedy ? el('p', {class: 'quiet'}, finding.remedy) : null,
+      finding.remedy ? el('p', {class: 'quiet'}, finding.remedy.replace(/'ferry doctor --fix'/g, "'Fix what can be fixed'")) : null,
       place && this.app.graph.nodes.some((node) => node.name === place || node.outputs.includes(place)) ?
         el('button', {class: 'link', onclick: () => { this.app.choose('see'); this.app.see.goToName(place); }}, `show '${place}' in the graph`) : null);
   }
@@ -43,7 +43,7 @@ export class CheckPage {
       app.fixed = report.fixed;
       const mendings = report.mendings || [];
       fixed.replaceChildren(el('h3', {}, 'Mended'),
-        ...mendings.map((each) => el('div', {class: 'finding note'}, el('strong', {}, each.lint), el('ul', {}, (each.changes || []).map((change) => el('li', {}, change))),
+        ...mendings.map((each) => el('div', {class: `finding ${each.applied === false ? 'warning' : 'mended'}`}, el('strong', {}, each.lint), el('ul', {}, (each.changes || []).map((change) => el('li', {}, change))),
           ...(each.refusals || []).map((why) => el('p', {class: 'warn'}, String(why.message || why))),
           el('p', {class: 'quiet'}, 'Proof:'),
           el('ul', {}, (each.proof || []).map((proof) => el('li', {class: proof.holds ? 'good' : 'bad'}, `${proof.what}${proof.max_abs !== undefined && proof.max_abs !== null ? ` (largest difference ${proof.max_abs})` : ''}`))))),

@@ -16,7 +16,7 @@ export class ComparePage {
 
   async compare() {
     const [file] = byId('compare-file').files;
-    if (!file) return this.app.status('choose a file to compare with');
+    if (!file) return this.app.status('Choose a file to compare with first.', 'error');
     await this.against(file);
   }
 

@@ -1,7 +1,6 @@
 // The drawing: a canvas of which only what is seen is drawn, with pan, zoom, choice and a small map.
-import {layout, sizes} from './layout.mjs';
-
-const palette = ['#3b7dd8', '#d9822b', '#2e9e6b', '#b5487b', '#7a68c4', '#4a9fb0', '#a08a2c', '#c4574d', '#5b7f3a', '#8a6d5a'];
+import {colourOf} from './colours.mjs';
+import {fonts, layout, sizes} from './layout.mjs';
 
 export class GraphView {
   constructor(canvas, map, events) {
@@ -12,7 +11,7 @@ export class GraphView {
     this.items = [];
     this.chosen = -1;
     this.marked = new Set();
-    this.colours = new Map();
+    this.widths = new Map();
     new ResizeObserver(() => this.draw()).observe(canvas);
     this.listen();
   }
@@ -21,7 +20,7 @@ export class GraphView {
   show(items, edges, {keepView = false} = {}) {
     this.items = items;
     const begin = performance.now();
-    this.placed = layout(items, edges);
+    this.placed = layout(items, edges, (text, font) => this.widthOf(text, font));
     this.layoutTime = performance.now() - begin;
     this.after = items.map(() => []);
     this.before = items.map(() => []);
@@ -32,6 +31,18 @@ export class GraphView {
     if (this.chosen >= items.length) this.chosen = -1;
     if (!keepView) this.fit();
     this.draw();
+  }
+
+  // Thousands of nodes have few different texts.
+  widthOf(text, font) {
+    const key = font + text;
+    let width = this.widths.get(key);
+    if (width === undefined) {
+      const c = this.canvas.getContext('2d');
+      c.font = font;
+      this.widths.set(key, width = c.measureText(text).width);
+    }
+    return width;
   }
 
   size() {
@@ -49,7 +60,7 @@ export class GraphView {
     const {width, height} = this.size(), {box} = this.placed;
     const across = Math.max(1, box.right - box.left + 60), down = Math.max(1, box.bottom - box.top + 40);
     // Small letters help nobody: what is long is read from its top.
-    const scale = Math.min(1.1, Math.max(0.8, Math.min(width / across, height / down)));
+    const scale = Math.min(down * 1.1 <= height ? 1.1 : 1, Math.max(0.8, width / across));
     const first = this.placed.rows[0] || [];
     const middle = across * scale <= width || !first.length ? (box.left + box.right) / 2 : first.reduce((sum, i) => sum + this.placed.x[i], 0) / first.length;
     this.view = {scale, x: width / 2 - middle * scale, y: 20};
@@ -57,7 +68,8 @@ export class GraphView {
   }
   whole() {
     const {width, height} = this.size(), {box} = this.placed;
-    const scale = Math.min(width / (box.right - box.left + 60), height / (box.bottom + 40));
+    // Below this a node is less than a few points.
+    const scale = Math.min(1.1, Math.max(0.03, Math.min(width / (box.right - box.left + 60), height / (box.bottom + 40))));
     this.view = {scale, x: width / 2 - (box.left + box.right) / 2 * scale, y: 20};
     this.draw();
   }
@@ -144,7 +156,7 @@ export class GraphView {
       if (row[from] < firstRow && row[to] > lastRow) edge(number);
     }
     c.globalAlpha = 1;
-    c.font = '600 13px system-ui, sans-serif';
+    c.font = fonts.label;
     c.textBaseline = 'middle';
     let count = 0;
     for (let r = firstRow; r <= lastRow; ++r)
@@ -168,6 +180,14 @@ export class GraphView {
   paintNode(c, i, colours) {
     const item = this.items[i], {x, y, width} = this.placed;
     const left = x[i] - width[i] / 2, top = y[i];
+    // From afar a node is a block of its colour.
+    if (this.view.scale < 0.3) {
+      c.globalAlpha = item.strength === undefined ? 1 : 0.15 + 0.85 * item.strength;
+      c.fillStyle = this.marked.has(i) ? colours.bad : i === this.chosen ? colours.accent : item.strength === undefined ? colourOf(item.colour) : '#e0662f';
+      c.fillRect(left, top, width[i], sizes.height);
+      c.globalAlpha = 1;
+      return;
+    }
     c.fillStyle = colours.node;
     c.strokeStyle = this.marked.has(i) ? colours.bad : i === this.chosen ? colours.accent : colours.line;
     c.lineWidth = this.marked.has(i) || i === this.chosen ? 3 : 1;
@@ -187,15 +207,14 @@ export class GraphView {
       c.stroke();
     }
     if (item.strength === undefined) {
-      c.fillStyle = this.colourOf(item.colour);
+      c.fillStyle = colourOf(item.colour);
       c.fillRect(left, top + 8, 5, sizes.height - 16);
     }
-    if (this.view.scale < 0.3) return;
     c.fillStyle = colours.ink;
-    c.font = '600 13px system-ui, sans-serif';
+    c.font = fonts.label;
     this.write(c, item.label, left + 12, top + (item.detail ? 15 : sizes.height / 2), width[i] - 18);
     if (!item.detail) return;
-    c.font = '11px system-ui, sans-serif';
+    c.font = fonts.detail;
     c.globalAlpha = 0.8;
     this.write(c, item.detail, left + 12, top + 31, width[i] - 18);
     c.globalAlpha = 1;
@@ -209,24 +228,22 @@ export class GraphView {
     c.fillText(text, x, y);
   }
 
-  colourOf(name) {
-    if (!this.colours.has(name)) this.colours.set(name, palette[this.colours.size % palette.length]);
-    return this.colours.get(name);
-  }
-
+  // A graph that is much longer than wide is stretched, and its map is no wider than it needs.
   mapScale() {
-    const {box} = this.placed;
+    const {box} = this.placed, margin = 8, least = 20;
     const across = Math.max(1, box.right - box.left), down = Math.max(1, box.bottom);
-    const x = (this.map.clientWidth - 8) / across, y = (this.map.clientHeight - 8) / down;
-    return {x: Math.min(x, y * 6), y: Math.min(y, x * 6)};
+    const most = parseFloat(getComputedStyle(this.map).getPropertyValue('--map-width')) - margin, y = (this.map.clientHeight - margin) / down;
+    const x = Math.min(most / across, Math.max(y * 6, least / across));
+    return {x, y: Math.min(y, x * 6), width: Math.ceil(across * x + margin)};
   }
 
   paintMap() {
     if (!this.placed) return;
-    const ratio = globalThis.devicePixelRatio || 1, width = this.map.clientWidth, height = this.map.clientHeight;
+    const scale = this.mapScale(), ratio = globalThis.devicePixelRatio || 1, {width} = scale, height = this.map.clientHeight;
+    this.map.style.width = `${width + 2}px`;
     this.map.width = width * ratio;
     this.map.height = height * ratio;
-    const c = this.map.getContext('2d'), scale = this.mapScale(), {box, x, y, width: widths} = this.placed;
+    const c = this.map.getContext('2d'), {box, x, y, width: widths} = this.placed;
     const style = getComputedStyle(document.documentElement);
     // Where all is seen, a map of it is in the way.
     const {x: across, y: down, scale: size} = this.view;
@@ -235,7 +252,7 @@ export class GraphView {
     c.setTransform(ratio, 0, 0, ratio, 4 * ratio, 4 * ratio);
     const step = Math.max(1, Math.floor(x.length / 4000));
     for (let i = 0; i < x.length; i += step) {
-      c.fillStyle = this.marked.has(i) ? style.getPropertyValue('--bad') : this.colourOf(this.items[i].colour);
+      c.fillStyle = this.marked.has(i) ? style.getPropertyValue('--bad') : colourOf(this.items[i].colour);
       c.fillRect((x[i] - widths[i] / 2 - box.left) * scale.x, y[i] * scale.y, Math.max(1, widths[i] * scale.x), Math.max(1, sizes.height * scale.y));
     }
     c.strokeStyle = style.getPropertyValue('--accent');

@@ -2,10 +2,12 @@
 // values that skip rows on a lane beside what they pass, one lane for all readers of a value. Time grows with the number
 // of nodes and edges (and the logarithm of the rows), so that ten thousand nodes take well below a second.
 
-export const sizes = {height: 44, rowGap: 34, columnGap: 26, lane: 9, letter: 8.4, least: 84, most: 260};
+export const sizes = {height: 44, rowGap: 34, columnGap: 26, lane: 9, least: 84, most: 260};
+export const fonts = {label: '600 13px system-ui, sans-serif', detail: '11px system-ui, sans-serif'};
 
-// items: [{label, detail}] in an order where makers come before readers; edges: [{from, to, name}] of item numbers.
-export function layout(items, edges) {
+// items: [{label, detail}] in an order where makers come before readers; edges: [{from, to, name}] of item numbers;
+// widthOf(text, font) says how much room letters take.
+export function layout(items, edges, widthOf) {
   const n = items.length;
   const row = new Int32Array(n);
   const before = Array.from({length: n}, () => []), after = Array.from({length: n}, () => []);
@@ -23,11 +25,13 @@ export function layout(items, edges) {
   for (let r = 0; r < rows.length; ++r) rows[r] ||= [];
 
   const width = Float64Array.from(items, (item) =>
-    Math.min(sizes.most, Math.max(sizes.least, sizes.letter * Math.max(item.label.length, (item.detail || '').length * 0.74) + 22)));
+    Math.min(sizes.most, Math.max(sizes.least, 24 + Math.ceil(Math.max(widthOf(item.label, fonts.label), widthOf(item.detail || '', fonts.detail))))));
   const x = new Float64Array(n);
-  place(rows, before, x, width, false);
-  place([...rows].reverse(), after, x, width, true);
-  place(rows, before, x, width, true);
+  // What comes from nowhere, as weights that are made wider, stands aside of the line that it feeds.
+  const weight = Float64Array.from(before, (list) => list.length ? 1 : 1e-4);
+  place(rows, before, x, width, weight, false);
+  place([...rows].reverse(), after, x, width, weight, true);
+  place(rows, before, x, width, weight, true);
   const y = Float64Array.from(row, (r) => r * (sizes.height + sizes.rowGap));
   const routes = route(edges, rows, row, x, width, y);
   let left = Infinity, right = -Infinity;
@@ -49,25 +53,29 @@ function order(n, before, after) {
 }
 
 // Each row in the order of what its nodes hang on, as near to it as their widths allow.
-function place(rows, neighbours, x, width, placed) {
+function place(rows, neighbours, x, width, weight, placed) {
   for (const row of rows) {
     if (row.length === 0) continue;
     const wish = new Map();
     row.forEach((i, at) => {
       const near = neighbours[i];
-      let sum = 0;
-      for (const other of near) sum += x[other];
-      wish.set(i, near.length ? sum / near.length : placed ? x[i] : at * 1e-3);
+      let sum = 0, all = 0;
+      for (const other of near) {
+        sum += weight[other] * x[other];
+        all += weight[other];
+      }
+      wish.set(i, near.length ? sum / all : placed ? x[i] : at * 1e-3);
     });
     row.sort((a, b) => wish.get(a) - wish.get(b));
     // From left to right without overlap, then moved so that wishes are met on the average.
-    let edge = -Infinity, drift = 0;
+    let edge = -Infinity, drift = 0, all = 0;
     for (const i of row) {
       x[i] = Math.max(wish.get(i), edge + width[i] / 2);
       edge = x[i] + width[i] / 2 + sizes.columnGap;
-      drift += x[i] - wish.get(i);
+      drift += weight[i] * (x[i] - wish.get(i));
+      all += weight[i];
     }
-    drift /= row.length;
+    drift /= all;
     for (const i of row) x[i] -= drift;
   }
 }

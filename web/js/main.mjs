@@ -1,6 +1,6 @@
 // The workbench: one model, five ways to look at it.
 import * as ferry from 'ferry-web';
-import {byId, el} from './dom.mjs';
+import {byId, bytes, el} from './dom.mjs';
 import {CheckPage} from './check_page.mjs';
 import {ComparePage} from './compare_page.mjs';
 import {ProfilePage} from './profile_page.mjs';
@@ -13,18 +13,24 @@ globalThis.workbench = app;
 let see, pages;
 const tabs = ['see', 'check', 'run', 'compare', 'profile'];
 
-export function status(text) { byId('status').textContent = text || ''; }
+// kind: 'error' stays until something else is said.
+export function status(text, kind = '') {
+  const line = byId('status');
+  line.textContent = text || '';
+  line.className = kind;
+}
 app.status = status;
 
-// Says what goes on while it does, and what went wrong.
-app.busy = async (text, work) => {
+// Says what goes on while it does, and what went wrong, and with what.
+app.busy = async (text, work, what = '') => {
   status(text);
   try {
     const result = await work();
     status('');
     return result;
   } catch (error) {
-    status(error.message || String(error));
+    const said = error.message || String(error);
+    status(what && !said.includes(what) ? `${what}: ${said}` : said, 'error');
     throw error;
   }
 };
@@ -44,49 +50,59 @@ app.choose = (name) => {
 // A session is made when one is first needed, and kept for the model.
 app.theSession = async () => app.session ||= await ferry.InferenceSession.create(app.model);
 
-async function release() {
-  const {model, session} = app;
-  app.model = app.session = null;
+async function release({model, session}) {
   if (session) await session.release();
   if (model) await model.release();
 }
 
-// others: data files of the model, as {path, data}.
+// A .pt2 is exported first; what is shown is what came of it.
+async function load(source, name, others) {
+  const onProgress = (done, all) => status(`reading ${name}: ${all ? `${Math.round(100 * done / all)} %` : bytes(done)}`);
+  let model = await ferry.ModelFile.open(source, {name, externalData: others, onProgress});
+  try {
+    let exported = null;
+    if (/\.(pt2|pt|pth)$/i.test(name)) {
+      status(`exporting ${name} to ONNX…`);
+      exported = (await ferry.exportModel(model)).bytes;
+      await model.release();
+      name = name.replace(/\.[^.]*$/, '.onnx');
+      model = await ferry.ModelFile.open(exported, {name});
+    }
+    status(`drawing ${name}…`);
+    const graph = await ferry.graph(model);
+    let info = null, infoError = '';
+    try {
+      info = await ferry.info(model, {layers: true});
+    } catch (error) {
+      infoError = error.message;
+    }
+    return {model, graph, info, infoError, exported, name};
+  } catch (error) {
+    await model.release().catch(() => {});
+    throw error;
+  }
+}
+
+// others: data files of the model, as {path, data}. A model that cannot be opened leaves the one that is open.
 app.open = async (source, name, others = []) => {
-  if (/\.npz$/i.test(name) && app.model) {
+  if (/\.npz$/i.test(name)) {
+    if (!app.model) return status('open the model first, then the .npz with its inputs', 'error');
     app.choose('run');
     return pages.run.useNpz(new Uint8Array(await (await toBlob(source)).arrayBuffer()));
   }
   const begin = performance.now();
   await app.busy(`opening ${name}…`, async () => {
-    await release();
-    let model = await ferry.ModelFile.open(source, {name, externalData: others, onProgress: (done, all) => status(`reading ${name}: ${all ? Math.round(100 * done / all) + ' %' : done + ' bytes'}`)});
-    app.exported = null;
-    if (/\.(pt2|pt|pth)$/i.test(name)) {
-      status(`exporting ${name} to ONNX…`);
-      const {bytes} = await ferry.exportModel(model);
-      await model.release();
-      app.exported = bytes;
-      name = name.replace(/\.[^.]*$/, '.onnx');
-      model = await ferry.ModelFile.open(bytes, {name});
-    }
-    const graph = await ferry.graph(model);
-    let info = null;
-    try {
-      info = await ferry.info(model, {layers: true});
-    } catch (error) {
-      app.infoError = error.message;
-    }
-    app.model = model;
-    app.graph = graph;
-    app.info = info;
+    const loaded = await load(source, name, others), last = {...app};
+    Object.assign(app, loaded, {session: null});
+    await release(last);
     byId('welcome').hidden = true;
-    byId('model-name').textContent = name;
-    document.title = `${name} – Ferry workbench`;
+    byId('model-name').textContent = byId('model-name').title = loaded.name;
+    document.title = `${loaded.name} – Ferry workbench`;
+    for (const tab of tabs) byId(`tab-${tab}`).disabled = false;
     app.choose('see');
-    see.show(model, graph, info);
+    see.show(app);
     for (const page of Object.values(pages)) page.reset();
-  });
+  }, name);
   app.openTime = performance.now() - begin;
 };
 
@@ -110,6 +126,7 @@ function listen() {
       byId(`tab-${next}`).focus();
     });
   });
+  byId('status').addEventListener('click', () => status(''));
   const pick = () => byId('file').click();
   byId('open-file').addEventListener('click', pick);
   byId('choose').addEventListener('click', pick);
@@ -171,7 +188,7 @@ async function start() {
   if (wanted) await app.open(wanted, name, asked.getAll('data').map((path) => ({path, data: new URL(`${wanted.replace(/[^/]*$/, '')}${path}`, location.href).href})))
     .catch(async (error) => {
       await app.open(wanted, name);  // without its weights it can be seen still
-      status(error.message);
+      status(`${error.message} (shown without its weights)`, 'error');
     });
 }
-start().catch((error) => status(error.message)).finally(() => { app.ready = true; });
+start().catch((error) => status(error.message, 'error')).finally(() => { app.ready = true; });

@@ -180,7 +180,8 @@ export class RunPage {
     const row = Array.from(data.slice(0, last), Number), most = Math.max(...row);
     const weights = row.map((value) => Math.exp(value - most)), sum = weights.reduce((a, b) => a + b, 0);
     const best = row.map((value, i) => [value, i]).sort((a, b) => b[0] - a[0]).slice(0, 5);
-    return table(['class', '', 'value', 'softmax'], best.map(([value, i]) => [String(i), this.labels[i] || '', number(value), `${(100 * weights[i] / sum).toFixed(1)} %`]), [0, 2, 3]);
+    return table(['class', 'value', 'softmax'], best.map(([value, i]) =>
+      [this.labels[i] ? `${this.labels[i]} (${i})` : String(i), number(value), `${(100 * weights[i] / sum).toFixed(1)} %`]), [1, 2]);
   }
 }
 

@@ -1,4 +1,5 @@
 // The graph and what is known of each node.
+import {colourOf} from './colours.mjs';
 import {GraphView} from './graph_view.mjs';
 import {Groups} from './groups.mjs';
 import {bytes, byId, count, el, number, table} from './dom.mjs';
@@ -18,9 +19,9 @@ export class See {
     this.marks = new Map();
   }
 
-  // graph: as the module gives it; info: the command's, with layers.
-  show(model, graph, info) {
-    Object.assign(this, {model, graph, info, times: new Map(), marks: new Map()});
+  // graph: as the module gives it; info: the command's, with layers, or null and why in infoError.
+  show({model, graph, info, infoError}) {
+    Object.assign(this, {model, graph, info, infoError, times: new Map(), marks: new Map()});
     this.weights = new Map(graph.weights.map((weight) => [weight.name, weight]));
     this.groups = new Groups(graph.nodes, this.weights);
     for (const id of ['collapse', 'expand']) byId(id).disabled = this.groups.sizes.size === 0;
@@ -103,7 +104,11 @@ export class See {
     if (kind !== 'op') {
       const costs = items.map((item) => item.members ? item.members.reduce((sum, i) => sum + this.costOf(i, kind), 0) : item.node !== undefined ? this.costOf(item.node, kind) : 0);
       const most = Math.max(1e-12, ...costs);
-      items.forEach((item, i) => { item.strength = Math.sqrt(costs[i] / most); });
+      const said = {cost: count, memory: bytes, parameters: count, time: (value) => `${number(Number(value.toPrecision(3)))} ms`}[kind];
+      items.forEach((item, i) => {
+        item.strength = Math.sqrt(costs[i] / most);
+        if (costs[i] > 0) item.detail = said(costs[i]);
+      });
     }
     this.itemOf = (i) => offset + itemOf[i];
     this.view.marked = new Set([...this.marks.keys()].map((i) => this.itemOf(i)));
@@ -171,25 +176,27 @@ export class See {
     const costs = info?.by_operator || [];
     byId('side').replaceChildren(...[
       el('h2', {}, this.model.name),
+      this.infoError ? el('p', {class: 'warn'}, `Shapes and costs are not known: ${this.infoError}`) : null,
       el('dl', {}, ...[['nodes', count(this.graph.nodes.length)], ['parameters', count(info?.parameters)], ['weights', bytes(info?.parameter_bytes)],
         ['multiply-adds', count(info?.multiply_adds)], ['memory of a run', bytes(info?.activation_bytes)], ['producer', info?.producer || '–'],
         ['opsets', Object.entries(info?.opsets || {}).map(([domain, version]) => `${domain} ${version}`).join(', ')]]
         .flatMap(([key, value]) => [el('dt', {}, key), el('dd', {}, value)])),
       el('h3', {}, 'Inputs'), this.valueList(this.graph.inputs.filter((input) => !this.weights.has(input.name))),
       el('h3', {}, 'Outputs'), this.valueList(this.graph.outputs),
-      el('h3', {}, 'Most costly layers'), this.costTable(),
+      ...this.costParts(),
       costs.length ? el('h3', {}, 'By operator') : null,
-      costs.length ? table(['operator', 'nodes', 'mult-adds'], costs.slice(0, 12).map((cost) => [cost.op, String(cost.nodes), count(cost.multiply_adds)]), [1, 2]) : null,
+      costs.length ? table(['operator', 'nodes', 'mult-adds'], costs.slice(0, 12).map((cost) => [el('span', {}, chip(cost.op), cost.op), String(cost.nodes), count(cost.multiply_adds)]), [1, 2]) : null,
     ].filter(Boolean));
   }
   valueList(values) {
     return el('dl', {}, values.flatMap((value) => [el('dt', {}, value.name), el('dd', {}, `${value.type || ''} ${this.shapeText(value.name)}`)]));
   }
-  costTable() {
+  costParts() {
     const costs = this.graph.nodes.map((node, i) => [this.costOf(i, 'cost'), i]).filter(([cost]) => cost > 0).sort((a, b) => b[0] - a[0]).slice(0, 10);
     const whole = this.info?.multiply_adds || costs.reduce((sum, [cost]) => sum + cost, 0) || 1;
-    return table(['layer', 'mult-adds', 'share'], costs.map(([cost, i]) =>
-      [this.link(this.graph.nodes[i].name || this.graph.nodes[i].op, i), count(cost), `${(100 * cost / whole).toFixed(1)} %`]), [1, 2]);
+    if (!costs.length) return [];
+    return [el('h3', {}, 'Most costly layers'), table(['layer', 'mult-adds', 'share'], costs.map(([cost, i]) =>
+      [this.link(this.graph.nodes[i].name || this.graph.nodes[i].op, i), count(cost), `${(100 * cost / whole).toFixed(1)} %`]), [1, 2])];
   }
   link(text, i) { return el('button', {class: 'link', onclick: () => this.goTo(i)}, text); }
 
@@ -236,6 +243,12 @@ export class See {
       box.replaceChildren(el('p', {class: 'bad'}, error.message));
     }
   }
+}
+
+function chip(op) {
+  const made = el('span', {class: 'chip'});
+  made.style.background = colourOf(op);
+  return made;
 }
 
 function attributeText(value) {

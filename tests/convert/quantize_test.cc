@@ -1,4 +1,5 @@
 // Models in fewer bits: each form on small networks, what stays float, and input that does not fit.
+#include "convert/quantize/ranges.h"
 #include "tests/convert/quantize_support.h"
 
 namespace ferry::quantize {
@@ -266,6 +267,16 @@ TEST_F(Quantize, RangesDifferByMethod) {
   EXPECT_NEAR(high[RangeMethod::kMinMax], 60, 1);
   EXPECT_LT(high[RangeMethod::kPercentile], 10);
   EXPECT_LE(high[RangeMethod::kMse], 60.5);
+}
+
+// Zeros, half of what a Relu gives, are exact in every range: they are no reason to cut the rest off.
+TEST_F(Quantize, EntropyDoesNotLookAtZeros) {
+  Tensor x = Noise({4, 10000}, 9);
+  for (int64_t i = 0; i < x.size(); ++i) x.MutableData<float>()[i] = std::max(0.0f, x.Data<float>()[i]);
+  Observation seen;
+  seen.Add(x, -2);
+  const Coding coding = seen.Choose(RangeMethod::kEntropy, 100, Conventions());
+  EXPECT_GT(coding.high(), 0.5f * seen.high());
 }
 
 TEST_F(Quantize, ConstantChannelsAndZeroWeights) {

@@ -347,7 +347,7 @@ TEST_F(Quantize, BodiesAreLeftAloneAndNamed) {
 TEST_F(Quantize, BadInputIsNamed) {
   Tensor bad = Noise({8, 3, 8, 8}, 9);
   bad.MutableData<float>()[700] = NAN;
-  EXPECT_THAT(MessageOf(ConvNet(), With(Data({{"x", bad}}))), HasSubstr("input 'x' has NaN"));
+  EXPECT_THAT(MessageOf(ConvNet(), With(Data({{"x", bad}}))), HasSubstr("data.npz row 3: input 'x' has NaN"));
   EXPECT_THAT(MessageOf(ConvNet(), With(Data({{"z", bad}}))), HasSubstr("no array for input 'x'; it has: z"));
   EXPECT_THAT(MessageOf(ConvNet(), With(Data({{"x", Noise({8, 4, 8, 8}, 9)}}))), HasSubstr("does not fit"));
   EXPECT_THAT(MessageOf(ConvNet(), With("", QuantizeForm::kStatic)), HasSubstr("give --data"));

@@ -88,8 +88,8 @@ void NodeRewrite::SetInput(size_t i, std::string name) {
 std::optional<Attribute> NodeRewrite::Take(std::string_view name, std::string_view new_name) {
   Attribute* found = node.Find(name);
   if (!found) return std::nullopt;
-  Attribute taken = std::move(*found);
-  node.Remove(name);
+  Attribute taken = std::move(*found);  // and with it the name that it would be found by
+  node.attributes.erase(node.attributes.begin() + (found - node.attributes.data()));
   taken.name = new_name;
   return taken;
 }

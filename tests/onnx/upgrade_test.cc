@@ -169,6 +169,9 @@ TEST(Upgrade, SoftmaxOverRows) {
     EXPECT_EQ(graph.nodes.back().outputs[0], "y");
     Graph last = Upgraded(MakeNode(op, {"a"}, {"y"}, {Attribute("axis", int64_t{-1})}), 11);
     EXPECT_EQ(Operators(last), op);
+    EXPECT_EQ(last.nodes[0].attributes.size(), 1u);  // the old axis leaves nothing behind
+    Graph given = Upgraded(MakeNode(op, {"a"}, {"y"}, {Attribute("axis", int64_t{1})}), 11);
+    EXPECT_EQ(NodeOf(given, op).attributes.size(), 1u);
   }
 }
 

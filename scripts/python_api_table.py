@@ -5,6 +5,7 @@ table of docs/python.md; with --write, puts it there.
     PYTHONPATH=build/python python3 scripts/python_api_table.py [--write]
 """
 
+import importlib
 import inspect
 import os
 import re
@@ -44,6 +45,11 @@ WHY_NOT = {
     "SessionOptions.set_provider_selection_policy": "providers are chosen by name when a session is opened",
     "SessionOptions.set_load_cancellation_flag": "opening a model takes milliseconds",
     "SessionOptions.add_external_initializers_from_files_in_memory": "use add_external_initializers",
+    "quantization.quantize_qat": "a trained QDQ model runs as it is",
+    "quantization.get_qdq_config": "give quantize_static what the configuration would say",
+    "quantization.write_calibration_table": "TensorRT's tables; quantize for it with target=\"tensorrt\"",
+    "quantization.calibrate.create_calibrator": "ferry.quantize has the ranges in its report",
+    "quantization.matmul_nbits_quantizer.KQuantWeightOnlyQuantConfig": "GPTQ loses less; HQQ needs no data either",
 }
 WITHOUT_EFFECT = ("No effect", "Remembered, without effect")
 
@@ -62,6 +68,8 @@ def find(name, objects):
         return getattr(ferry, member, None)
     if owner == "backend":
         return getattr(ferry.backend, member, None)
+    if owner.startswith("quantization"):
+        return getattr(importlib.import_module("ferry." + owner), member, None)
     where = getattr(ferry, owner, None)
     if where is not None and member in vars(where):
         return getattr(where, member)

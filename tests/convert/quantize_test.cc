@@ -1,4 +1,5 @@
 // Models in fewer bits: each form on small networks, what stays float, and input that does not fit.
+#include "convert/quantize/ranges.h"
 #include "tests/convert/quantize_support.h"
 
 namespace ferry::quantize {
@@ -268,6 +269,16 @@ TEST_F(Quantize, RangesDifferByMethod) {
   EXPECT_LE(high[RangeMethod::kMse], 60.5);
 }
 
+// Zeros, half of what a Relu gives, are exact in every range: they are no reason to cut the rest off.
+TEST_F(Quantize, EntropyDoesNotLookAtZeros) {
+  Tensor x = Noise({4, 10000}, 9);
+  for (int64_t i = 0; i < x.size(); ++i) x.MutableData<float>()[i] = std::max(0.0f, x.Data<float>()[i]);
+  Observation seen;
+  seen.Add(x, -2);
+  const Coding coding = seen.Choose(RangeMethod::kEntropy, 100, Conventions());
+  EXPECT_GT(coding.high(), 0.5f * seen.high());
+}
+
 TEST_F(Quantize, ConstantChannelsAndZeroWeights) {
   Model model = ConvNet();
   for (StoredTensor& tensor : model.graph.initializers)
@@ -336,7 +347,7 @@ TEST_F(Quantize, BodiesAreLeftAloneAndNamed) {
 TEST_F(Quantize, BadInputIsNamed) {
   Tensor bad = Noise({8, 3, 8, 8}, 9);
   bad.MutableData<float>()[700] = NAN;
-  EXPECT_THAT(MessageOf(ConvNet(), With(Data({{"x", bad}}))), HasSubstr("input 'x' has NaN"));
+  EXPECT_THAT(MessageOf(ConvNet(), With(Data({{"x", bad}}))), HasSubstr("data.npz row 3: input 'x' has NaN"));
   EXPECT_THAT(MessageOf(ConvNet(), With(Data({{"z", bad}}))), HasSubstr("no array for input 'x'; it has: z"));
   EXPECT_THAT(MessageOf(ConvNet(), With(Data({{"x", Noise({8, 4, 8, 8}, 9)}}))), HasSubstr("does not fit"));
   EXPECT_THAT(MessageOf(ConvNet(), With("", QuantizeForm::kStatic)), HasSubstr("give --data"));

@@ -123,6 +123,55 @@ class Quantize(Case):
         with self.assertRaises(ferry.InvalidArgument):
             Q.quant_pre_process(self.model)
 
+    def test_modules_have_onnxruntimes_names(self):
+        from ferry.quantization.calibrate import CalibrationDataReader, CalibrationMethod
+        from ferry.quantization.quant_utils import QuantFormat, QuantType
+        from ferry.quantization.quantize import quantize_static
+        from ferry.quantization.shape_inference import quant_pre_process
+        self.assertIs(CalibrationDataReader, Q.CalibrationDataReader)
+        self.assertIs(CalibrationMethod, Q.CalibrationMethod)
+        self.assertIs(QuantFormat, Q.QuantFormat)
+        self.assertIs(QuantType, Q.QuantType)
+        self.assertTrue(callable(Q.quantize))  # the function, not the module of that name
+        prepared = os.path.join(self.folder, "prepared.onnx")
+        quant_pre_process(self.model, prepared, auto_merge=True)
+        quantize_static(prepared, self.out, Reader())
+        self.assertGreater(self.snr(self.out), 20)
+
+    def test_weights_in_bits(self):
+        from ferry.quantization import matmul_nbits_quantizer as M
+        rng = np.random.default_rng(5)
+        model = model_of([helper.make_node("MatMul", ["x", "w"], ["y"], name="product")],
+                         [info("x", TensorProto.FLOAT, ["n", 64])], [info("y", TensorProto.FLOAT, ["n", 32])],
+                         initializers=[numpy_helper.from_array(rng.normal(size=(64, 32)).astype(np.float32), "w")])
+        x = rng.normal(size=(128, 64)).astype(np.float32)
+        expected = ferry.InferenceSession(model).run(None, {"x": x})[0]
+
+        class Samples(Reader):
+            def __init__(self):
+                self.left = iter([{"x": x}])
+
+        def snr(**options):
+            quantizer = M.MatMulNBitsQuantizer(model, **options)
+            quantizer.process()
+            quantizer.model.save_model_to_file(self.out, use_external_data_format=False)
+            actual = ferry.InferenceSession(self.out).run(None, {"x": x})[0]
+            return 10 * np.log10((expected ** 2).sum() / ((actual - expected) ** 2).sum())
+        self.assertGreater(snr(block_size=32), 17)
+        self.assertEqual(self.operators(), ["MatMulNBits"])
+        self.assertGreater(snr(bits=8, block_size=32), 40)
+        self.assertGreater(snr(algo_config=M.HQQWeightOnlyQuantConfig(block_size=32)), 17)
+        self.assertGreater(snr(algo_config=M.GPTQWeightOnlyQuantConfig(Samples(), block_size=32)), 17)
+        self.assertGreater(snr(algo_config=M.DefaultWeightOnlyQuantConfig(block_size=32, quant_format=Q.QuantFormat.QDQ)), 17)
+        self.assertIn("DequantizeLinear", self.operators())
+        self.assertEqual(onnx.load(self.out).SerializeToString(), M.MatMulNBitsQuantizer(
+            model, algo_config=M.DefaultWeightOnlyQuantConfig(block_size=32, quant_format=Q.QuantFormat.QDQ)
+        ).model.model.SerializeToString())
+        with self.assertRaisesRegex(ferry.InvalidArgument, "calibration_data_reader"):
+            M.MatMulNBitsQuantizer(model, algo_config=M.GPTQWeightOnlyQuantConfig()).process()
+        with self.assertRaisesRegex(ferry.InvalidArgument, "WeightOnlyQuantConfig"):
+            M.MatMulNBitsQuantizer(model, algo_config="HQQ")
+
     def test_errors(self):
         with self.assertRaisesRegex(ferry.InvalidArgument, "has NaN"):
             ferry.quantize(self.model, data={"x": np.full_like(self.x, np.nan)})

@@ -17,6 +17,10 @@ QuantizeBudget ParseBudget(const std::string& text);
 std::string ToText(const QuantizeBudget& budget);
 // What was found of the budget's measure: "agree=0.31%".
 std::string MeasuredText(const QuantizeBudget& budget, const Faithfulness& found);
+// Losses that go with the power of the noise; the others go with its root.
+inline bool IsOfPower(const QuantizeBudget& budget) {
+  return budget.measure == QuantizeBudget::Measure::kCosine || budget.measure == QuantizeBudget::Measure::kSnr;
+}
 bool Holds(const QuantizeBudget& budget, const Faithfulness& found);
 
 // All measures as something that is lost: points, percent, 1 - cosine, part of the largest, noise over signal.

@@ -8,6 +8,7 @@ namespace ferry::quantize {
 namespace {
 
 constexpr size_t kMostLeads = 1 << 16;
+constexpr double kManyRows = 1e4;
 constexpr size_t kFewestTail = 8;  // rows that tell a tail; an eighth of all where that is more
 
 double NormalTail(double x) { return 0.5 * std::erfc(x / std::numbers::sqrt2); }
@@ -139,7 +140,8 @@ double OutputEvidence::FlipRate(double confidence) const {
   return std::min(1.0, rate * (1 + confidence / std::sqrt(independent)));
 }
 
-// The largest of ten times the rows, by an exponential tail through the largest differences seen.
+// The largest of ten thousand rows, or of ten times those seen, by a tail through the largest differences seen: an
+// exponential one, or a power's where they scatter more than that (generalised Pareto, by moments).
 double OutputEvidence::LargestPart(double confidence) const {
   if (!(total_.largest > 0)) return 0;
   const double seen = total_.difference / total_.largest;
@@ -149,11 +151,19 @@ double OutputEvidence::LargestPart(double confidence) const {
   std::sort(differences.rbegin(), differences.rend());
   const size_t tail = TailOf(differences.size());
   const double threshold = differences[tail - 1];
-  double excess = 0;
-  for (size_t i = 0; i < tail; ++i) excess += differences[i] - threshold;
-  excess /= static_cast<double>(tail);
+  double excess = 0, squares = 0;
+  for (size_t i = 0; i < tail; ++i) {
+    const double over = differences[i] - threshold;
+    excess += over, squares += over * over;
+  }
+  excess /= static_cast<double>(tail), squares /= static_cast<double>(tail);
   const double luck = -std::log(-std::log1p(-NormalTail(confidence)));
-  const double expected = threshold + excess * (std::log(10.0 * static_cast<double>(tail)) + luck);
+  const double count = static_cast<double>(units_.size());
+  const double reach = std::log(std::max(kManyRows, 10 * count) * static_cast<double>(tail) / count) + luck;
+  const double variance = std::max(squares - excess * excess, 0.0);
+  const double power = variance > 0 ? 0.5 * (1 - excess * excess / variance) : 0;
+  const double width = power > 0 ? excess * (1 - power) * std::expm1(power * reach) / power : excess * reach;
+  const double expected = threshold + width;
   return std::max(seen, expected / total_.largest);
 }
 

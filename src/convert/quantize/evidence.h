@@ -38,7 +38,7 @@ class OutputEvidence {
   double NoiseRatio(double confidence) const;   // noise over signal
   double CosineLoss(double confidence) const;   // 1 - cosine
   double FlipRate(double confidence) const;     // part of rows whose largest answer moves
-  double LargestPart(double confidence) const;  // largest difference over the largest answer, of ten times the rows
+  double LargestPart(double confidence) const;  // largest difference over the largest answer, of many rows
 
  private:
   AnswerSums AddRows(const float* actual, const float* expected, int64_t count, int64_t width);

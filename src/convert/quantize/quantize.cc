@@ -156,9 +156,10 @@ class Job {
     const size_t stride = std::max<size_t>(1, calibration_.size() / static_cast<size_t>(most));
     for (size_t i = 0; i < calibration_.size() && trial.size() < static_cast<size_t>(most); i += stride)
       trial.push_back(calibration_[i]);
-    if (options_.budget) trial = calibration_;
+    // Methods are chosen by a few samples, layers to be lifted by all.
     const bool blends = options_.budget.has_value();
-    judge_ = std::make_unique<Judge>(float_session_, *samples_, trial, blends);
+    quick_judge_ = judge_ = std::make_shared<Judge>(float_session_, *samples_, trial);
+    if (options_.budget) judge_ = std::make_shared<Judge>(float_session_, *samples_, calibration_, true);
     proof_judge_ = std::make_unique<Judge>(float_session_, test_ ? *test_ : *samples_, proof_, blends && !test_);
     if (!IsLarge()) return;
     report().ms_before = TimeOf(*float_session_, samples_->Inputs(0));
@@ -210,22 +211,36 @@ class Job {
       made_.model = workshop_->Write(scheme_);
       return Finish(rungs, {});
     }
-    Trial best = workshop_->Try(rungs, ranges_, *judge_);
+    Trial best = workshop_->Try(rungs, ranges_, *quick_judge_);
     Improve(rungs, best);
-    std::vector<double> alone;
+    if (judge_ != quick_judge_) best.found = judge_->Compare(*best.session);
     Goal goal{options_.budget ? ChoosingBudget() : QuantizeBudget{QuantizeBudget::Measure::kSnr, kFloor}};
     goal.most = MostLoss(goal.budget);
     if (options_.budget) goal.confidence = ConfidenceAt(0);
-    if (!goal.Met(best.found))
-      best = SearchRungs(*workshop_, *judge_, ranges_, goal, rungs, std::move(best), whys_, alone);
+    if (!goal.Met(best.found)) best = Lift(goal, rungs, std::move(best));
     if (options_.budget) {
-      Tighten(goal, rungs, best, alone);
+      Tighten(goal, rungs, best);
       chosen_assured_ = best.found.Assured(goal.confidence);
     }
     scheme_ = std::move(best.scheme);
     made_.model = std::move(best.model);
     quantized_ = std::move(best.session);
-    Finish(rungs, alone);
+    Finish(rungs, search_ ? search_->alone() : std::vector<double>());
+  }
+
+  Trial Lift(const Goal& goal, std::vector<Rung>& rungs, Trial start) {
+    if (!search_) {
+      const double taken = static_cast<double>(FileBytes(start.model));
+      double most = INFINITY;
+      if (options_.most_bytes > 0) most = 8 * (static_cast<double>(options_.most_bytes) - taken);
+      search_ = std::make_unique<RungSearch>(*workshop_, *judge_, ranges_, rungs, most);
+    }
+    const std::vector<Rung> before = rungs;
+    Trial found = search_->Run(goal, std::move(start));
+    rungs = search_->rungs();
+    for (size_t i = 0; i < rungs.size(); ++i)
+      if (!(rungs[i] == before[i])) whys_[i] = Cat("lifted to hold ", ToText(goal.budget));
+    return found;
   }
 
   // Where only the samples of the proof have labels, answers that change stand for those that become wrong: no fewer.
@@ -252,7 +267,7 @@ class Job {
         std::any_of(rungs.begin(), rungs.end(), [](const Rung& r) { return r.way == Way::kStatic; });
     if (has_static && options_.ranges == RangeMethod::kBest)
       for (RangeMethod method : {RangeMethod::kMinMax, RangeMethod::kPercentile, RangeMethod::kEntropy}) {
-        Trial trial = workshop_->Try(rungs, method, *judge_);
+        Trial trial = workshop_->Try(rungs, method, *quick_judge_);
         if (!(trial.found.snr > best.found.snr + 0.1)) continue;
         best = std::move(trial);
         ranges_ = method;
@@ -267,7 +282,7 @@ class Job {
   void TryRounding(const std::vector<Rung>& rungs, Trial& best) {
     if (!workshop_->can_spread() || options_.weights != WeightMethod::kBest) return;
     workshop_->SetSpreading(true);
-    Trial trial = workshop_->Try(rungs, ranges_, *judge_);
+    Trial trial = workshop_->Try(rungs, ranges_, *quick_judge_);
     const double gain = trial.found.snr - best.found.snr;
     const bool helps = gain > 0.2;
     report().notes.push_back(
@@ -290,7 +305,7 @@ class Job {
     other->Calibrate(*samples_, calibration_, wants_products_);
     const std::vector<std::string> whys = whys_;
     std::vector<Rung> other_rungs = FirstRungs(*other);
-    Trial trial = other->Try(other_rungs, ranges_, *judge_);
+    Trial trial = other->Try(other_rungs, ranges_, *quick_judge_);
     const double gain = trial.found.snr - best.found.snr;
     if (!(gain > 0.2)) {
       whys_ = whys;
@@ -309,16 +324,15 @@ class Job {
   }
 
   // What holds on the samples that were used to choose must hold on others too; where it does not, less is asked of it.
-  void Tighten(Goal goal, std::vector<Rung>& rungs, Trial& best, std::vector<double>& alone) {
+  void Tighten(Goal goal, std::vector<Rung>& rungs, Trial& best) {
     for (int turn = 0; turn < 8; ++turn) {
       proof_goal_ = {*options_.budget, MostLoss(*options_.budget), ConfidenceAt(turn)};
       const double found = proof_goal_.Loss(proof_judge_->Compare(*best.session));
       if (found <= proof_goal_.most) return;
       const double part = std::isfinite(found) ? goal.Loss(best.found) * proof_goal_.most / found : 0;
       goal.most = std::min(0.6 * goal.most, std::max(0.9 * part, 0.0));
-      const std::vector<Rung> before = rungs;
-      best = SearchRungs(*workshop_, *judge_, ranges_, goal, rungs, std::move(best), whys_, alone);
-      if (rungs == before && goal.most == 0) return;
+      if (search_ && search_->at_end()) return;
+      best = Lift(goal, rungs, std::move(best));
     }
   }
 
@@ -407,7 +421,9 @@ class Job {
   std::unique_ptr<Workshop> workshop_;
   std::shared_ptr<Session> float_session_, quantized_;
   std::unique_ptr<Samples> samples_, test_;
-  std::unique_ptr<Judge> judge_, proof_judge_;
+  std::shared_ptr<Judge> judge_, quick_judge_;
+  std::unique_ptr<Judge> proof_judge_;
+  std::unique_ptr<RungSearch> search_;
   std::vector<size_t> calibration_, proof_;
   std::vector<std::string> whys_;
   RangeMethod ranges_ = RangeMethod::kMse;
@@ -441,11 +457,12 @@ QuantizedModel QuantizeModel(const Model& model, const QuantizeOptions& options)
   if (PartOfProducts(model.graph) < 0.5) return made;  // nothing else becomes narrower
   QuantizeOptions fewer = options;
   fewer.form = QuantizeForm::kWeights, fewer.bits = 4, fewer.block = kWideBlock;
+  fewer.most_bytes = static_cast<size_t>(kWorthwhile * static_cast<double>(made.report.bytes_after));
   QuantizedModel other = Job(model, fewer).Run();
   const QuantizeReport &wide = made.report, &narrow = other.report;
   const bool is_smaller = static_cast<double>(narrow.bytes_after) < kWorthwhile * static_cast<double>(wide.bytes_after);
   if (!narrow.holds || !is_smaller || narrow.ms_after > narrow.ms_before) return made;
-  other.report.notes.push_back(Cat("weights of 4 bits hold the budget, too, in ", narrow.bytes_after, " bytes against ",
+  other.report.notes.push_back(Cat("weights alone hold the budget, too, in ", narrow.bytes_after, " bytes against ",
                                    wide.bytes_after, " for int8, which takes ", wide.ms_after,
                                    " ms a sample: ask for --form int8 to have that"));
   return other;

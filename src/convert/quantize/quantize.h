@@ -40,6 +40,7 @@ struct QuantizeOptions {
   std::vector<std::string> nodes;      // only these, by name or output; empty: all that can be
   std::optional<QuantizeBudget> budget;
   bool smallest = false;  // with a budget: weights of 4 bits instead, where they hold it, save room and take no longer
+  size_t most_bytes = 0;  // with a budget: what would be larger is given up; 0: any size
   bool half_inputs = false;  // kFloat16: inputs and outputs of the model too
   bool methods = true;       // correct biases, equalise and smooth where the data shows a gain
   int threads = 0;

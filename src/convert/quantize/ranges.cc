@@ -289,6 +289,12 @@ std::pair<float, float> Observation::ByError(const Conventions& conventions) con
 // The cut whose 256 levels tell the distribution best (Kullback and Leibler).
 std::pair<float, float> Observation::ByEntropy(bool symmetric) const {
   double best = INFINITY, best_part = 1;
+  // Zeros are exact in every range, and say nothing about how fine it must be.
+  std::vector<double> bins = bins_;
+  double& around_zero = bins[static_cast<size_t>(std::clamp(static_cast<int>(-bottom_ / width_), 0, kBins - 1))];
+  around_zero = std::max(0.0, around_zero - static_cast<double>(zeros_));
+  double count = 0;
+  for (double one : bins) count += one;
   for (int step = 0; step < 48; ++step) {
     const double part = 1 - step / 64.0;
     double low = low_ * part, high = high_ * part;
@@ -296,20 +302,20 @@ std::pair<float, float> Observation::ByEntropy(bool symmetric) const {
     const int first = std::clamp(static_cast<int>((low - bottom_) / width_), 0, kBins - 1);
     const int last = std::clamp(static_cast<int>((high - bottom_) / width_), first, kBins - 1);
     const int levels = std::min(256, last - first + 1);
-    std::vector<double> cut(bins_.begin() + first, bins_.begin() + last + 1);
-    for (int i = 0; i < first; ++i) cut.front() += bins_[static_cast<size_t>(i)];
-    for (int i = last + 1; i < kBins; ++i) cut.back() += bins_[static_cast<size_t>(i)];
+    std::vector<double> cut(bins.begin() + first, bins.begin() + last + 1);
+    for (int i = 0; i < first; ++i) cut.front() += bins[static_cast<size_t>(i)];
+    for (int i = last + 1; i < kBins; ++i) cut.back() += bins[static_cast<size_t>(i)];
     std::vector<double> total(static_cast<size_t>(levels), 0.0), used(static_cast<size_t>(levels), 0.0);
     auto level = [&](size_t i) { return i * static_cast<size_t>(levels) / cut.size(); };
     for (size_t i = 0; i < cut.size(); ++i) {
-      total[level(i)] += bins_[static_cast<size_t>(first) + i];
+      total[level(i)] += bins[static_cast<size_t>(first) + i];
       used[level(i)] += cut[i] > 0;
     }
     double divergence = 0, kept = 0;
     for (double one : total) kept += one;
     for (size_t i = 0; i < cut.size() && kept > 0; ++i) {
       if (cut[i] <= 0) continue;
-      const double p = cut[i] / static_cast<double>(count_);
+      const double p = cut[i] / count;
       const double q = std::max(1e-12, total[level(i)] / std::max(1.0, used[level(i)]) / kept);
       divergence += p * std::log(p / q);
     }

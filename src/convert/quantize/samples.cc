@@ -65,12 +65,16 @@ Tensor Decoded(const NamedTensors& arrays, const std::string& name, const Tensor
   return values;
 }
 
-void RequireFinite(const Tensor& tensor, const std::string& name, const std::string& sample) {
+// `place` says where the first row stands.
+template <class Place>
+void RequireFinite(const Tensor& tensor, const std::string& name, int64_t rows, const Place& place) {
   if (tensor.dtype() != DType::kFloat) return;
-  for (float value : tensor.Span<float>())
-    if (!std::isfinite(value))
-      Fail(ErrorCode::kInvalidArgument, sample, ": input '", Printable(name), "' has ",
-           std::isnan(value) ? "NaN" : "an infinity", ", which no range can hold; leave the sample out");
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    const float value = tensor.Data<float>()[i];
+    if (std::isfinite(value)) continue;
+    Fail(ErrorCode::kInvalidArgument, place(i * rows / tensor.size()), ": input '", Printable(name), "' has ",
+         std::isnan(value) ? "NaN" : "an infinity", ", which no range can hold; leave the sample out");
+  }
 }
 
 }  // namespace
@@ -164,7 +168,9 @@ std::vector<NamedValue> Samples::At(size_t sample, const Place& place) const {
              ", the model takes ", wanted);
       rows = CastTensor(rows, wanted);
     }
-    RequireFinite(rows, input.name, name(sample));
+    RequireFinite(rows, input.name, std::max<int64_t>(1, place.count), [&](int64_t row) {
+      return place.count > 0 ? Cat(LastPart(files_[place.file]), " row ", place.begin + row) : name(sample);
+    });
     inputs.emplace_back(input.name, rows);
   }
   return inputs;

@@ -56,6 +56,8 @@ struct Layer {
   std::string bias;         // an initializer with one number for each channel
   int64_t bias_adder = -1;  // the Add behind a MatMul that adds it
   double work = 0;          // weights times how often they are used, where known
+
+  double weights_count() const { return static_cast<double>(channels) * static_cast<double>(depth); }
 };
 
 std::vector<Layer> FindLayers(const Graph& graph);

@@ -140,7 +140,7 @@ Rung Workshop::FirstRung(const Layer& layer, std::string& why) const {
   if (for_weights) {
     if (layer.kind == LayerKind::kConv) return {Way::kWeights, 8, kFinestBlock};
     const double all = TotalWeights();
-    if (options_.bits < 8 && static_cast<double>(layer.channels * layer.depth) < kFewWeights * all)
+    if (options_.bits < 8 && layer.weights_count() < kFewWeights * all)
       return why = "so few weights that four bits would save nothing", Rung{Way::kWeights, 8, options_.block};
     return {Way::kWeights, options_.bits, options_.block};
   }
@@ -159,8 +159,7 @@ Rung Workshop::FirstRung(const Layer& layer, std::string& why) const {
            Rung{how.weights_only ? Way::kWeights : Way::kFloat, 8, 0};
   if (options_.form == QuantizeForm::kInt8 && how.weights_only && layer.work < kNoWork * TotalWork()) {
     why = "so little is multiplied here that codes of its input would save no time";
-    if (static_cast<double>(layer.channels * layer.depth) < kFewWeights * TotalWeights())
-      return {Way::kHalfWeights, 16, 0};
+    if (layer.weights_count() < kFewWeights * TotalWeights()) return {Way::kHalfWeights, 16, 0};
     return {Way::kWeights, 8, LiesByRows(layer) ? kFinestBlock : 0};
   }
   if (options_.form == QuantizeForm::kStatic || !may_be_dynamic) return {Way::kStatic, 8, 0};
@@ -199,7 +198,7 @@ double Workshop::TotalWork() const {
 
 double Workshop::TotalWeights() const {
   double total = 0;
-  for (const Layer& layer : layers_) total += static_cast<double>(layer.channels) * static_cast<double>(layer.depth);
+  for (const Layer& layer : layers_) total += layer.weights_count();
   return total;
 }
 
@@ -318,6 +317,16 @@ Scheme Workshop::MakeScheme(const std::vector<Rung>& rungs, RangeMethod ranges) 
 }
 
 Model Workshop::Write(const Scheme& scheme) const { return WriteScheme(base_, scheme, opset_); }
+
+double Workshop::WeightSnr(const Scheme& scheme, size_t index) const {
+  if (scheme.how[index].matrices.empty()) return kNoNoise;
+  const Layer& layer = layers_[index];
+  const CodedMatrix& coded = *scheme.how[index].matrices[0];
+  std::vector<float> importance = Importance(layer);
+  if (static_cast<int64_t>(importance.size()) != coded.depth) importance.clear();
+  const Tensor& weight = base_.graph.FindInitializer(layer.weights[0])->Get();
+  return SnrOf(ToMatrix(layer, Readable(weight)), coded, importance);
+}
 
 Trial Workshop::Try(const std::vector<Rung>& rungs, RangeMethod ranges, const Judge& judge) {
   Trial trial;

@@ -56,6 +56,7 @@ class Workshop {
 
   Scheme MakeScheme(const std::vector<Rung>& rungs, RangeMethod ranges);
   Model Write(const Scheme& scheme) const;
+  double WeightSnr(const Scheme& scheme, size_t layer) const;  // dB of the coded weights, by what they meet
   Trial Try(const std::vector<Rung>& rungs, RangeMethod ranges, const Judge& judge);
 
   const QuantizeOptions& options() const { return options_; }

@@ -87,8 +87,7 @@ class Writer {
       const Tensor values = Readable(stored.Get());
       if (!FitsHalf(values.Span<float>())) continue;
       const std::string wide = Name("f");
-      casts.push_back(MakeNode("Cast", {Constant("h", CastTensor(values, DType::kFloat16))}, wide));
-      casts.back().Set("to", int64_t{1});
+      casts.push_back(Widening(Constant("h", CastTensor(values, DType::kFloat16)), wide));
       for (Node& node : model_.graph.nodes) std::replace(node.inputs.begin(), node.inputs.end(), stored.name, wide);
     }
     model_.graph.nodes.insert(model_.graph.nodes.begin(), casts.begin(), casts.end());
@@ -153,7 +152,7 @@ class Writer {
       const StoredTensor* old = base_.graph.FindInitializer(layer.bias);
       for (std::string& input : copy.inputs)
         if (input == layer.bias)
-          input = Constant("b", Tensor::FromVector(scheme_.how[adder->second].bias, old->tensor.shape()));
+          input = AddedBias(Tensor::FromVector(scheme_.how[adder->second].bias, old->tensor.shape()));
     }
     return copy;
   }
@@ -186,9 +185,7 @@ class Writer {
       std::string& wide = dequantized_[input];
       if (wide.empty()) {
         wide = Name("f");
-        Node cast = MakeNode("Cast", {Constant("h", CastTensor(Weight(input), DType::kFloat16))}, wide);
-        cast.Set("to", int64_t{1});
-        Put(std::move(cast));
+        Put(Widening(Constant("h", CastTensor(Weight(input), DType::kFloat16)), wide));
       }
       input = wide;
     }
@@ -316,9 +313,7 @@ class Writer {
     product.name = node.name;
     if (coded.size() > 2) product.inputs.push_back(coded[2]);
     Put(std::move(product));
-    Node cast = MakeNode("Cast", {sums}, wide);
-    cast.Set("to", int64_t{1});
-    Put(std::move(cast));
+    Put(Widening(sums, wide));
     Put(MakeNode("Mul", {parts[1], coded[1]}, factor));
     const bool has_bias = layer.bias_adder < 0 && (!layer.bias.empty() || !how.bias.empty());
     const std::string scaled = has_bias ? Name("p") : y;
@@ -333,7 +328,17 @@ class Writer {
       const Tensor& old = Weight(layer.bias);
       bias.assign(old.Data<float>(), old.Data<float>() + old.size());
     }
-    return Constant("b", Tensor::FromVector(bias));
+    return AddedBias(Tensor::FromVector(bias));
+  }
+
+  // A corrected bias that is added in a node of its own, behind weights that lose more than half precision does.
+  std::string AddedBias(Tensor bias) {
+    constexpr int64_t kWorthANode = 64;
+    if (!scheme_.conventions.halves || bias.size() < kWorthANode || !FitsHalf(bias.Span<float>()))
+      return Constant("b", std::move(bias));
+    const std::string wide = Name("f");
+    Put(Widening(Constant("h", CastTensor(bias, DType::kFloat16)), wide));
+    return wide;
   }
 
   static Node Widening(const std::string& from, std::string to) {

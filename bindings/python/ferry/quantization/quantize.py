@@ -1,79 +1,22 @@
-"""The everyday part of onnxruntime.quantization: a script changes one import.
-
-    from ferry.quantization import CalibrationDataReader, QuantType, quantize_static
-
-Ferry chooses more by the data than these signatures say: biases are corrected, layers that cannot bear eight bits stay
-in higher precision. `ferry.quantize` has the report; these functions give nothing back, as onnxruntime's.
-"""
+"""Eight bits by data or by each run."""
 
 from __future__ import annotations
 
-import enum
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ._errors import InvalidArgument
-from ._optimize import optimize
-from ._options import warn_once
-from ._quantize import quantize as _quantize
+from .._errors import InvalidArgument
+from .._options import warn_once
+from .._quantize import quantize as _quantize
+from .calibrate import CalibrationMethod, samples_of
+from .quant_utils import QuantFormat, QuantType
 
 Model = Any
 
-
-class QuantFormat(enum.Enum):
-    QOperator = 0
-    QDQ = 1
-
-
-class QuantType(enum.Enum):
-    QInt8 = 0
-    QUInt8 = 1
-    QFLOAT8E4M3FN = 2
-    QInt16 = 3
-    QUInt16 = 4
-    QInt4 = 5
-    QUInt4 = 6
-
-
-class CalibrationMethod(enum.Enum):
-    MinMax = 0
-    Entropy = 1
-    Percentile = 2
-    Distribution = 3
-
-
 _RANGES = {CalibrationMethod.MinMax: "minmax", CalibrationMethod.Entropy: "entropy",
            CalibrationMethod.Percentile: "percentile"}
-
-
-class CalibrationDataReader:
-    """Samples, one dictionary of arrays after the other; `get_next` gives None behind the last one.
-
-    >>> class Two(CalibrationDataReader):
-    ...     def __init__(self): self.left = iter([{"x": 1}, {"x": 2}])
-    ...     def get_next(self): return next(self.left, None)
-    >>> list(Two())
-    [{'x': 1}, {'x': 2}]
-    """
-
-    def get_next(self) -> Mapping[str, Any] | None:
-        raise NotImplementedError("a CalibrationDataReader needs get_next()")
-
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        return self
-
-    def __next__(self) -> Mapping[str, Any]:
-        sample = self.get_next()
-        if sample is None:
-            raise StopIteration
-        return sample
-
-
-def _samples(reader: Any) -> Iterator[Mapping[str, Any]]:
-    while (sample := reader.get_next()) is not None:
-        yield sample
 
 
 def _eight_bits(what: str, kind: QuantType) -> None:
@@ -91,7 +34,7 @@ def _without(extra: Mapping[str, Any] | None, always: Mapping[str, Any]) -> dict
             if name not in always or always[name] not in (None, value)}
 
 
-def _no_effect(function: str, **given: Any) -> None:
+def no_effect(function: str, **given: Any) -> None:
     for name, value in given.items():
         if value:
             warn_once(f"{function}.{name}", f"{function}: {name} has no effect here")
@@ -105,7 +48,7 @@ def quantize_dynamic(model_input: Model, model_output: str | os.PathLike[str],
     """Products with ranges of each run; other weights in eight bits. Scales are always one for each channel."""
     _eight_bits("weight_type", weight_type)
     extra = _without(extra_options, _ALWAYS_SO)
-    _no_effect("quantize_dynamic", extra_options=extra)
+    no_effect("quantize_dynamic", extra_options=extra)
     _quantize(model_input, model_output, form="dynamic", target="onnxruntime", keep=nodes_to_exclude or (),
               nodes=nodes_to_quantize or (), operators=op_types_to_quantize or (), seven_bits=reduce_range,
               unsigned_weights=weight_type == QuantType.QUInt8, external=use_external_data_format)
@@ -132,8 +75,8 @@ def quantize_static(model_input: Model, model_output: str | os.PathLike[str], ca
     symmetric = bool(extra.pop("ActivationSymmetric", False)) | bool(extra.pop("CalibTensorRangeSymmetric", False))
     percentile = float(extra.pop("CalibPercentile", 99.999))
     whole_bias = bool(extra.pop("QuantizeBias", True)) or quant_format == QuantFormat.QOperator
-    _no_effect("quantize_static", extra_options=extra)
-    _quantize(model_input, model_output, data=_samples(calibration_data_reader), form="static", target="onnxruntime",
+    no_effect("quantize_static", extra_options=extra)
+    _quantize(model_input, model_output, data=samples_of(calibration_data_reader), form="static", target="onnxruntime",
               ranges=_RANGES[calibrate_method], percentile=percentile, per_channel=per_channel,
               signed_activations=activation_type == QuantType.QInt8, symmetric=symmetric, whole_bias=whole_bias,
               unsigned_weights=weight_type == QuantType.QUInt8, seven_bits=reduce_range,
@@ -182,19 +125,3 @@ def quantize(model_input: Model, model_output: str | os.PathLike[str],
     function = quantize_static if isinstance(quant_config, StaticQuantConfig) else quantize_dynamic
     function(model_input, model_output, **{field.name: getattr(quant_config, field.name)
                                            for field in fields(quant_config)})
-
-
-def quant_pre_process(input_model: Model = None, output_model_path: str | os.PathLike[str] | None = None,
-                      skip_optimization: bool = False, skip_onnx_shape: bool = False,
-                      skip_symbolic_shape: bool = False, **ignored: Any) -> None:
-    """Constants and batch norms folded, shapes written down. Ferry's own functions do so by themselves."""
-    source = ignored.pop("input_model_path", input_model)
-    if source is None or output_model_path is None:
-        raise InvalidArgument("quant_pre_process needs input_model and output_model_path")
-    made = optimize(source, output_model_path, unproved=True)
-    if not made:
-        raise InvalidArgument("the optimised model gives other answers, and was not written")
-
-
-__all__ = ["CalibrationDataReader", "CalibrationMethod", "DynamicQuantConfig", "QuantFormat", "QuantType",
-           "StaticQuantConfig", "quant_pre_process", "quantize", "quantize_dynamic", "quantize_static"]

@@ -136,7 +136,8 @@ class Halves {
       for (std::string& output : node.outputs)
         if (auto found = made.find(output); found != made.end()) output = found->second;
     }
-    graph.nodes.insert(graph.nodes.begin(), std::make_move_iterator(first.begin()), std::make_move_iterator(first.end()));
+    graph.nodes.insert(graph.nodes.begin(), std::make_move_iterator(first.begin()),
+                       std::make_move_iterator(first.end()));
     for (Node& cast : last) graph.nodes.push_back(std::move(cast));
   }
 

@@ -150,8 +150,8 @@ void Widener::WidenAttributes(Node& node, const Schema* schema) {
   if (!widening_.takes(DType::kFloat)) return;
   if (node.op_type == "Constant") SpellOutFloats(node);
   if (node.op_type == "ConstantOfShape" && !node.Has("value"))
-    node.Set("value", std::make_shared<StoredTensor>(
-                          MakeStored("", CastTensor(Tensor::FromVector<float>({0}), widening_.to))));
+    node.Set("value",
+             std::make_shared<StoredTensor>(MakeStored("", CastTensor(Tensor::FromVector<float>({0}), widening_.to))));
 }
 
 void Widener::WidenConstant(Attribute& attribute) const {

@@ -24,7 +24,8 @@ bool MentionsWidened(const Type& type, const Widening& widening);
 
 class Widener {
  public:
-  // `facts` are those of the graph as it is; values that `narrow` names stay as they are, and who reads one takes it so.
+  // `facts` are those of the graph as it is; values that `narrow` names stay as they are, and who reads one takes it
+  // so.
   Widener(Graph& graph, GraphFacts facts, NameMaker& names, Widening widening,
           std::unordered_set<std::string> narrow = {});
   // Says which nodes compute in their own precision, because their operator is not defined for the wider type.

@@ -89,23 +89,22 @@ TEST(WidenHalves, NodesComputeInFloatAndEdgesKeepTheirTypes) {
 }
 
 TEST(WidenHalves, ACastThatTheModelAsksForRounds) {
-  const Model model = MakeModel({MakeInfo("x", DType::kFloat, {3})},
-                                {CastTo(kHalf, "x", "h"), MakeNode("Mul", {"h", "one"}, {"p"}),
-                                 CastTo(DType::kFloat, "p", "y")},
-                                {MakeInfo("y")}, {MakeStored("one", Halves({1}, {}))});
+  const Model model =
+      MakeModel({MakeInfo("x", DType::kFloat, {3})},
+                {CastTo(kHalf, "x", "h"), MakeNode("Mul", {"h", "one"}, {"p"}), CastTo(DType::kFloat, "p", "y")},
+                {MakeInfo("y")}, {MakeStored("one", Halves({1}, {}))});
   const std::vector<float> x = {1.0001f, 70000, 1e-9f};
   const Tensor y = RunWidened(model, {Tensor::FromVector(x)})[0].tensor();
   for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y.Data<float>()[i], ToFloat(ToFloat16(x[i]))) << x[i];
 }
 
 TEST(WidenHalves, SoDoesOneToTheTypeOfAnother) {
-  const Model model = MakeModel({MakeInfo("x", DType::kFloat, {2}), MakeInfo("like", kHalf, {1})},
-                                {MakeNode("CastLike", {"x", "like"}, {"h"}), MakeNode("Neg", {"h"}, {"n"}),
-                                 CastTo(DType::kFloat, "n", "y")},
-                                {MakeInfo("y")});
+  const Model model = MakeModel(
+      {MakeInfo("x", DType::kFloat, {2}), MakeInfo("like", kHalf, {1})},
+      {MakeNode("CastLike", {"x", "like"}, {"h"}), MakeNode("Neg", {"h"}, {"n"}), CastTo(DType::kFloat, "n", "y")},
+      {MakeInfo("y")});
   ASSERT_FALSE(IsAsItWas(model));
-  const Tensor y =
-      RunWidened(model, {Tensor::FromVector<float>({1.0001f, 3}), Halves({0}, {1})})[0].tensor();
+  const Tensor y = RunWidened(model, {Tensor::FromVector<float>({1.0001f, 3}), Halves({0}, {1})})[0].tensor();
   EXPECT_EQ(y.Data<float>()[0], -1);
 }
 
@@ -129,21 +128,22 @@ TEST(WidenHalves, OfTablesRowsAreReadAsTheyLie) {
 }
 
 TEST(WidenHalves, InputsAndWeightsMayBeOutputs) {
-  const Model model = MakeModel(
-      {MakeInfo("x", kHalf, {2}), MakeInfo("scale", kHalf, {2})},
-      {MakeNode("Mul", {"x", "scale"}, {"m"}), MakeNode("Add", {"m", "w"}, {"y"})},
-      {MakeInfo("x", kHalf), MakeInfo("y", kHalf), MakeInfo("w", kHalf)},
-      {MakeStored("scale", Halves({2, 3}, {2})), MakeStored("w", Halves({0.5f, 0.25f}, {2}))});
+  const Model model =
+      MakeModel({MakeInfo("x", kHalf, {2}), MakeInfo("scale", kHalf, {2})},
+                {MakeNode("Mul", {"x", "scale"}, {"m"}), MakeNode("Add", {"m", "w"}, {"y"})},
+                {MakeInfo("x", kHalf), MakeInfo("y", kHalf), MakeInfo("w", kHalf)},
+                {MakeStored("scale", Halves({2, 3}, {2})), MakeStored("w", Halves({0.5f, 0.25f}, {2}))});
   ASSERT_FALSE(IsAsItWas(model));
   HoldAgainstPlain(model, {Halves({1, -1}, {2}), Halves({4, 8}, {2})});
 }
 
 TEST(WidenHalves, BodiesReadWhatIsAroundThem) {
-  Graph body = MakeModel({MakeInfo("i", DType::kInt64, {}), MakeInfo("go", DType::kBool, {}), MakeInfo("state", kHalf, {2})},
-                         {MakeNode("Add", {"state", "x"}, {"next"}), MakeNode("Identity", {"go"}, {"on"}),
-                          MakeNode("Mul", {"next", "w"}, {"scan"})},
-                         {MakeInfo("on", DType::kBool, {}), MakeInfo("next", kHalf, {2}), MakeInfo("scan", kHalf, {2})})
-                   .graph;
+  Graph body =
+      MakeModel({MakeInfo("i", DType::kInt64, {}), MakeInfo("go", DType::kBool, {}), MakeInfo("state", kHalf, {2})},
+                {MakeNode("Add", {"state", "x"}, {"next"}), MakeNode("Identity", {"go"}, {"on"}),
+                 MakeNode("Mul", {"next", "w"}, {"scan"})},
+                {MakeInfo("on", DType::kBool, {}), MakeInfo("next", kHalf, {2}), MakeInfo("scan", kHalf, {2})})
+          .graph;
   const Model model =
       MakeModel({MakeInfo("x", kHalf, {2})},
                 {MakeNode("Loop", {"turns", "", "w"}, {"last", "all"}, {{"body", std::make_shared<Graph>(body)}})},

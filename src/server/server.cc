@@ -58,13 +58,15 @@ class Server {
   int Run() {
     const sigset_t signals = AwaitedSignals();
     for (auto& loop : loops_) loop->Start();
-    Listen();
+    // A server that shares another's port gets its clients as soon as it listens.
+    if (!SharesPort()) Listen();
     if (!repository_->LoadAtStart() && options_.exit_on_error) {
       log_.Write(LogLevel::kError, "failed to load all models; --exit-on-error=false serves the others");
       Stop();
       return 1;
     }
     service_->SetStarted();
+    if (SharesPort()) Listen();
     log_.Write(LogLevel::kInfo, Cat("ferry-server ", kVersion, " is ready"));
     Notify("READY=1");
     WaitForEnd(signals);
@@ -73,6 +75,8 @@ class Server {
   }
 
  private:
+  bool SharesPort() const { return options_.http.reuse_port || options_.grpc.reuse_port; }
+
   void Listen() {
     if (!options_.tls.certificate.empty()) tls_ = std::make_unique<TlsServer>(options_.tls);
     if (!options_.grpc_tls.certificate.empty()) grpc_tls_ = std::make_unique<TlsServer>(options_.grpc_tls);

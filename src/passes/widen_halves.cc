@@ -122,8 +122,10 @@ class Halves {
       first.push_back(CastTo(name, Inside(name, names), type));
     };
     for (const ValueInfo& input : graph.inputs) enter(input.name);
+    std::unordered_set<std::string_view> stored;
+    for (const StoredTensor& initializer : graph.initializers) stored.insert(initializer.name);
     for (const ValueInfo& output : graph.outputs)
-      if (graph.FindInitializer(output.name)) enter(output.name);
+      if (stored.count(output.name)) enter(output.name);
     Names made;
     for (const ValueInfo& output : graph.outputs) {
       if (inside_.count(output.name) || !IsHalfValue(output.name)) continue;
@@ -143,10 +145,14 @@ class Halves {
 
   // Embeddings, of which a run reads a few rows: Gather takes them as they lie, others a wide copy.
   void KeepTables(Graph& graph, NameMaker& names) {
-    std::unordered_set<std::string> tables, elsewhere;
-    for (const StoredTensor& initializer : graph.initializers)
-      if (IsHalf(initializer.dtype) && !narrow_.count(initializer.name) && initializer.tensor.bytes() > kLargeTable)
-        tables.insert(initializer.name);
+    std::map<std::string, size_t> tables;  // by name, the place among the initializers
+    std::unordered_set<std::string> elsewhere;
+    for (size_t i = 0; i < graph.initializers.size(); ++i) {
+      const StoredTensor& stored = graph.initializers[i];
+      if (IsHalf(stored.dtype) && IsHalfValue(stored.name) && !narrow_.count(stored.name) &&
+          stored.tensor.bytes() > kLargeTable)
+        tables[stored.name] = i;
+    }
     std::vector<Node*> readers;
     for (Node& node : graph.nodes) {
       for (const std::string& name : CapturedNames(node)) tables.erase(name);
@@ -166,7 +172,7 @@ class Halves {
         std::string& copy = narrow[table];
         if (copy.empty()) {
           copy = names.Make(Cat(table, "_rows"));
-          StoredTensor stored = *graph.FindInitializer(table);
+          StoredTensor stored = graph.initializers[tables[table]];
           stored.name = copy;
           graph.initializers.push_back(std::move(stored));
           facts_.values[copy] = *facts_.Find(table);

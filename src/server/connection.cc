@@ -16,7 +16,7 @@ constexpr std::chrono::seconds kDrainIdle{1};
 
 Connection::Connection(EventLoop& loop, int descriptor, uint64_t number, Door door, std::string peer,
                        std::unique_ptr<TlsStream> tls, RequestHandler& handler, const ConnectionLimits& limits,
-                       std::atomic<int>& count)
+                       std::shared_ptr<const Seat> seat)
     : loop_(&loop),
       descriptor_(descriptor),
       number_(number),
@@ -25,16 +25,13 @@ Connection::Connection(EventLoop& loop, int descriptor, uint64_t number, Door do
       tls_(std::move(tls)),
       handler_(handler),
       limits_(limits),
-      count_(count),
-      last_progress_(loop_->now()) {
-  ++count_;
-}
+      seat_(std::move(seat)),
+      last_progress_(loop_->now()) {}
 
 Connection::~Connection() {
   protocol_.reset();
   tls_.reset();
   close(descriptor_);
-  --count_;
 }
 
 void Connection::OnReady(bool readable, bool writable, bool broken) {

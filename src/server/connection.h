@@ -24,6 +24,17 @@ struct ConnectionLimits {
   std::chrono::seconds idle_time{75};
 };
 
+// A connection counts from the moment it is accepted, before the thread that serves it has heard of it.
+class Seat {
+ public:
+  explicit Seat(std::atomic<int>& taken) : taken_(taken) { ++taken_; }
+  ~Seat() { --taken_; }
+  Seat(const Seat&) = delete;
+
+ private:
+  std::atomic<int>& taken_;
+};
+
 class Connection;
 
 // HTTP/1.1 or HTTP/2 on one connection.
@@ -47,7 +58,7 @@ class Connection : public Watched {
  public:
   Connection(EventLoop& loop, int descriptor, uint64_t number, Door door, std::string peer,
              std::unique_ptr<TlsStream> tls, RequestHandler& handler, const ConnectionLimits& limits,
-             std::atomic<int>& count);
+             std::shared_ptr<const Seat> seat);
   ~Connection() override;
 
   void OnReady(bool readable, bool writable, bool broken) override;
@@ -87,7 +98,7 @@ class Connection : public Watched {
   std::unique_ptr<TlsStream> tls_;
   RequestHandler& handler_;
   const ConnectionLimits& limits_;
-  std::atomic<int>& count_;
+  const std::shared_ptr<const Seat> seat_;
 
   std::unique_ptr<Protocol> protocol_;
   std::string first_bytes_;  // until the protocol is known

@@ -1,6 +1,7 @@
 #include "server/listener.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -63,8 +64,13 @@ Listener::Listener(Doors& doors, Door door, const ListenOptions& options, TlsSer
     : doors_(doors),
       door_(door),
       tls_(tls),
-      descriptor_(descriptor >= 0 ? descriptor : OpenSocket(options)),
-      port_(PortOf(descriptor_)) {}
+      is_handed_(descriptor >= 0),
+      descriptor_(is_handed_ ? descriptor : OpenSocket(options)),
+      is_shared_(!is_handed_ && options.reuse_port),
+      port_(PortOf(descriptor_)) {
+  // systemd hands over sockets that block, unless it is told otherwise.
+  if (is_handed_) fcntl(descriptor_, F_SETFL, fcntl(descriptor_, F_GETFL) | O_NONBLOCK);
+}
 
 Listener::~Listener() {
   if (descriptor_ >= 0) close(descriptor_);
@@ -95,26 +101,51 @@ void Listener::AcceptAll() {
       close(made);
       continue;
     }
+    ++accepted_;
     const int one = 1;
     setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     EventLoop& loop = doors_.balance.ForNew();
-    loop.Do([&loop, made, peer = PeerText(address), &doors = doors_, door = door_, tls = tls_] {
+    loop.Do([&loop, made, seat = std::make_shared<const Seat>(doors_.connections), peer = PeerText(address),
+             &doors = doors_, door = door_, tls = tls_] {
       const uint64_t number = EventLoop::NextNumber();
       auto connection = std::make_unique<Connection>(loop, made, number, door, peer, tls ? tls->Accept(made) : nullptr,
-                                                     doors.handler, doors.limits, doors.connections);
+                                                     doors.handler, doors.limits, seat);
       if (loop.is_draining()) connection->Drain();
       loop.Add(made, number, std::move(connection));
     });
   }
 }
 
+void Listener::SendNewTo(uint32_t place) {
+  if (descriptor_ < 0 || !is_shared_) return;
+  // The system asks this which of the port's sockets, in the order they were opened in, a new connection belongs to.
+  // Where there is none it chooses by itself.
+  sock_filter to_place = {BPF_RET | BPF_K, 0, 0, place};
+  const sock_fprog program = {1, &to_place};
+  setsockopt(descriptor_, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program));
+}
+
+void Listener::RefuseNew() {
+  if (descriptor_ < 0 || is_handed_) return;
+  // Who asks to connect from here on is not heard, and asks again: then another server of this port hears it. Who is
+  // in the middle of connecting still gets in, where a closed socket would reset it.
+  constexpr uint32_t kFlagsOfTcp = 13, kSyn = 2;
+  sock_filter no_syn[] = {{BPF_LD | BPF_B | BPF_ABS, 0, 0, kFlagsOfTcp},
+                          {BPF_JMP | BPF_JSET | BPF_K, 0, 1, kSyn},
+                          {BPF_RET | BPF_K, 0, 0, 0},
+                          {BPF_RET | BPF_K, 0, 0, UINT32_MAX}};
+  const sock_fprog program = {std::size(no_syn), no_syn};
+  setsockopt(descriptor_, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
 void Listener::Close() {
   if (descriptor_ < 0) return;
-  // From here on nobody new comes, and who is in the queue already is taken: a closed queue would reset them.
-  sock_filter drop = {BPF_RET | BPF_K, 0, 0, 0};
-  const sock_fprog program = {1, &drop};
-  setsockopt(descriptor_, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
-  AcceptAll();
+  // Who waits at a socket of systemd's is accepted by the server that it is handed to next.
+  if (!is_handed_) AcceptAll();
+  if (is_shared_) {
+    const int unused = 0;
+    setsockopt(descriptor_, SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &unused, sizeof(unused));
+  }
   close(descriptor_);
   descriptor_ = -1;
 }

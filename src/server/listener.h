@@ -29,7 +29,12 @@ class Listener : public Watched {
   int port() const { return port_; }
   void OnReady(bool readable, bool writable, bool broken) override;
   void OnTick(std::chrono::steady_clock::time_point now) override;
-  // No further connections; those that wait to be accepted still are.
+  // Connections accepted so far.
+  uint64_t accepted() const { return accepted_; }
+  // From here on the server whose socket has this place among those that share the port gets who is new, if there is one.
+  void SendNewTo(uint32_t place);
+  // Nobody new; who is connecting already is still accepted until Close.
+  void RefuseNew();
   void Close();
 
  private:
@@ -38,7 +43,10 @@ class Listener : public Watched {
   Doors& doors_;
   const Door door_;
   TlsServer* const tls_;
+  const bool is_handed_;
   int descriptor_ = -1;
+  const bool is_shared_;
+  uint64_t accepted_ = 0;
   int port_ = 0;
 };
 

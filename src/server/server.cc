@@ -4,6 +4,10 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include <functional>
+#include <future>
+#include <map>
+
 #include "base/error.h"
 #include "base/version.h"
 #include "server/frontend.h"
@@ -14,6 +18,10 @@ namespace {
 
 // Between HTTP/2's notice and the last stream that is taken.
 constexpr std::chrono::milliseconds kNotice{200};
+// Until who was connecting when new ones were sent elsewhere has come in.
+constexpr std::chrono::milliseconds kSettling{30};
+// What connecting takes at most, once the client has been heard.
+constexpr std::chrono::milliseconds kHandshake{300};
 
 // Every connection is a descriptor.
 void RaiseDescriptorLimit() {
@@ -58,15 +66,16 @@ class Server {
   int Run() {
     const sigset_t signals = AwaitedSignals();
     for (auto& loop : loops_) loop->Start();
-    // A server that shares another's port gets its clients as soon as it listens.
-    if (!SharesPort()) Listen();
+    // A server that shares another's port, or was handed its sockets, gets clients as soon as it listens.
+    const bool has_clients = SharesPort() || !handed_.empty();
+    if (!has_clients) Listen();
     if (!repository_->LoadAtStart() && options_.exit_on_error) {
       log_.Write(LogLevel::kError, "failed to load all models; --exit-on-error=false serves the others");
       Stop();
       return 1;
     }
     service_->SetStarted();
-    if (SharesPort()) Listen();
+    if (has_clients) Listen();
     log_.Write(LogLevel::kInfo, Cat("ferry-server ", kVersion, " is ready"));
     Notify("READY=1");
     WaitForEnd(signals);
@@ -80,13 +89,12 @@ class Server {
   void Listen() {
     if (!options_.tls.certificate.empty()) tls_ = std::make_unique<TlsServer>(options_.tls);
     if (!options_.grpc_tls.certificate.empty()) grpc_tls_ = std::make_unique<TlsServer>(options_.grpc_tls);
-    std::vector<int> handed = HandedSockets();
     auto open = [&](Door door, const ListenOptions& listen, TlsServer* tls, const char* name) {
       if (!listen.allowed) return;
       int descriptor = -1;
-      if (!handed.empty()) {
-        descriptor = handed.front();
-        handed.erase(handed.begin());
+      if (!handed_.empty()) {
+        descriptor = handed_.front();
+        handed_.erase(handed_.begin());
       }
       auto listener = std::make_unique<Listener>(*doors_, door, listen, tls, descriptor);
       log_.Write(LogLevel::kInfo, Cat("Started ", name, " at ", listen.address, ":", listener->port()));
@@ -134,13 +142,38 @@ class Server {
     DrainConnections();
     const auto delay = std::max<std::chrono::milliseconds>(std::chrono::seconds(options_.drain_delay_seconds), kNotice);
     if (wait(delay)) return;
-    loops_[0]->Do([this] {
-      for (Listener* listener : listeners_) listener->Close();
-    });
+    if (SharesPort() && !HandOver(wait)) return;
+    AtListeners([](Listener& listener) { listener.RefuseNew(); });
+    if (wait(kHandshake)) return;
+    AtListeners([](Listener& listener) { listener.Close(); });
     DrainConnections();
     const auto until = Clock::now() + std::chrono::seconds(options_.exit_timeout_seconds);
     while (Clock::now() < until && (doors_->connections > 0 || service_->in_flight() > 0))
       if (wait(std::chrono::milliseconds(20))) return;
+  }
+
+  // Who is new goes to the server that came after this one, which is the second where this is the first. Where the others
+  // came first it gets them all itself, and it is the first one that they are sent to.
+  bool HandOver(const std::function<bool(std::chrono::milliseconds)>& wait) {
+    AtListeners([](Listener& listener) { listener.SendNewTo(1); });
+    if (wait(kSettling)) return false;
+    std::map<Listener*, uint64_t> accepted;
+    AtListeners([&](Listener& listener) { accepted[&listener] = listener.accepted(); });
+    if (wait(kSettling)) return false;
+    AtListeners([&](Listener& listener) {
+      if (listener.accepted() != accepted[&listener]) listener.SendNewTo(0);
+    });
+    return !wait(kSettling);
+  }
+
+  // Returns once it is done: who was accepted by then is counted among the connections.
+  void AtListeners(const std::function<void(Listener&)>& work) {
+    std::promise<void> done;
+    loops_[0]->Do([&] {
+      for (Listener* listener : listeners_) work(*listener);
+      done.set_value();
+    });
+    done.get_future().wait();
   }
 
   void DrainConnections() {
@@ -172,6 +205,7 @@ class Server {
   std::unique_ptr<LoopBalance> balance_;
   std::unique_ptr<Doors> doors_;
   std::unique_ptr<TlsServer> tls_, grpc_tls_;
+  std::vector<int> handed_ = HandedSockets();
   std::vector<Listener*> listeners_;
 };
 

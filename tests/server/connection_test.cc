@@ -79,10 +79,10 @@ TEST(LoopBalance, MovesConnectionsAndLosesNoRequest) {
     ASSERT_EQ(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
     EventLoop& loop = balance.ForNew();
     EXPECT_EQ(&loop, loops[0].get());
-    loop.Later([&, end = ends[0]] {
+    loop.Later([&, end = ends[0], seat = std::make_shared<const Seat>(count)] {
       const uint64_t number = EventLoop::NextNumber();
       loop.Add(end, number,
-               std::make_unique<Connection>(loop, end, number, Door::kHttp, "", nullptr, handler, limits, count));
+               std::make_unique<Connection>(loop, end, number, Door::kHttp, "", nullptr, handler, limits, seat));
     });
     clients.emplace_back([&, i, end = ends[1]] {
       for (int serial = 0; !stop; ++serial) {

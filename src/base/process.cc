@@ -3,8 +3,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <limits>
+#include <cstdlib>
+
+#include "base/small_text.h"
 
 namespace ferry {
 
@@ -12,13 +13,8 @@ int64_t ProcessNumber() { return getpid(); }
 
 int64_t PeakMemoryKilobytes() {
   // What the system counts as usage begins with the peak of the program that started this one; this does not.
-  std::ifstream status("/proc/self/status");
-  std::string key;
-  while (status >> key) {
-    int64_t kilobytes = 0;
-    if (key == "VmHWM:" && status >> kilobytes) return kilobytes;
-    status.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
+  const std::string peak = ValueOf(ReadSmallText("/proc/self/status"), "VmHWM:");
+  if (!peak.empty()) return std::strtoll(peak.c_str(), nullptr, 10);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_maxrss;
@@ -26,20 +22,11 @@ int64_t PeakMemoryKilobytes() {
 
 std::string ProcessorModel() {
   constexpr size_t kLongest = 200;
-  std::ifstream stream("/proc/cpuinfo");
-  for (std::string line; std::getline(stream, line);) {
-    const size_t colon = line.find(": ");
-    if (colon != std::string::npos && line.compare(0, 10, "model name") == 0) return line.substr(colon + 2, kLongest);
-  }
-  return "unknown processor";
+  const std::string name = ValueOf(ReadSmallText("/proc/cpuinfo"), "model name");
+  return name.empty() ? "unknown processor" : name.substr(0, kLongest);
 }
 
-std::string BootName() {
-  std::ifstream stream("/proc/sys/kernel/random/boot_id");
-  std::string name;
-  std::getline(stream, name);
-  return name;
-}
+std::string BootName() { return FirstLineOf("/proc/sys/kernel/random/boot_id"); }
 
 bool ErrorsGoToTerminal() { return isatty(STDERR_FILENO) == 1; }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <sstream>
 
 #include "base/directory.h"
 #include "base/error.h"
@@ -28,8 +27,7 @@ std::string Quoted(const std::string& line, const std::string& key) {
 class CallGraph {
  public:
   explicit CallGraph(const std::string& text) {
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
+    for (const std::string& line : SplitText(text, '\n')) {
       if (line.rfind("node:", 0) == 0) {
         const std::string label = Quoted(line, "label");
         const size_t bytes = label.rfind("\\n");
@@ -59,9 +57,8 @@ class CallGraph {
 
 std::vector<std::string> CompilerWords() {
   const char* chosen = std::getenv("CC");
-  std::istringstream text(chosen ? chosen : "");
-  std::vector<std::string> words;
-  for (std::string word; text >> word;) words.push_back(word);
+  std::vector<std::string> words = SplitText(chosen ? chosen : "", ' ');
+  std::erase(words, "");
   if (words.empty()) words.push_back("cc");
   return words;
 }

@@ -1,7 +1,6 @@
 #include "engine/weight_file.h"
 
 #include <cstring>
-#include <fstream>
 #include <type_traits>
 
 #include "base/atomic_file.h"
@@ -9,6 +8,7 @@
 #include "base/error.h"
 #include "base/pages.h"
 #include "base/process.h"
+#include "base/small_text.h"
 
 namespace ferry {
 namespace {
@@ -94,13 +94,6 @@ class PieceWriter {
 
 std::string NoteBeside(const std::string& path) { return path + ".checked"; }
 
-std::string FirstLine(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 // What a note says about a mapped file. Empty where nobody could tell that the file has changed since: what a crash
 // left on the disk need not be what was written.
 std::string NoteAbout(const MappedFile& file) {
@@ -150,7 +143,7 @@ std::shared_ptr<WeightFile> WeightFile::Open(const std::string& path, const std:
   if (!opened->Read(about)) return nullptr;
   opened->path_ = path;
   const std::string note = NoteAbout(*opened->file_);
-  opened->vouched_for_ = !note.empty() && FirstLine(NoteBeside(path)) == note;
+  opened->vouched_for_ = !note.empty() && FirstLineOf(NoteBeside(path)) == note;
   return opened;
 }
 

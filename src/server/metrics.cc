@@ -1,7 +1,7 @@
 // Prometheus' text form of what the models did, under Triton's names, and histograms beside them.
-#include <fstream>
 
 #include "base/process.h"
+#include "base/small_text.h"
 #include "server/service.h"
 
 namespace ferry::server {
@@ -55,14 +55,9 @@ class Text {
 };
 
 void Machine(Text& text) {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  double kilobytes = 0, total = 0, available = 0;
-  std::string unit;
-  while (file >> key >> kilobytes && std::getline(file, unit)) {
-    if (key == "MemTotal:") total = kilobytes;
-    if (key == "MemAvailable:") available = kilobytes;
-  }
+  const std::string memory = ReadSmallText("/proc/meminfo");
+  auto kilobytes = [&](const char* key) { return std::strtod(ValueOf(memory, key).c_str(), nullptr); };
+  const double total = kilobytes("MemTotal:"), available = kilobytes("MemAvailable:");
   text.Family("nv_cpu_memory_total_bytes", "gauge", "CPU total memory (RAM), in bytes");
   text.Value("nv_cpu_memory_total_bytes", "", total * 1024);
   text.Family("nv_cpu_memory_used_bytes", "gauge", "CPU used memory (RAM), in bytes");

@@ -11,6 +11,7 @@
 
 #include "base/directory.h"
 #include "base/error.h"
+#include "base/small_text.h"
 #include "base/text.h"
 
 namespace ferry::server {
@@ -439,11 +440,10 @@ std::string HelpText() {
 
 int UsableCpus() {
   int cpus = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (file >> quota >> period && quota != "max" && period > 0)
-    cpus = std::min(cpus, std::max(1, static_cast<int>(std::ceil(std::strtod(quota.c_str(), nullptr) / period))));
+  const std::vector<std::string> words = SplitText(FirstLineOf("/sys/fs/cgroup/cpu.max"), ' ');
+  const double period = words.size() == 2 ? std::strtod(words[1].c_str(), nullptr) : 0;
+  if (period > 0 && words[0] != "max")
+    cpus = std::min(cpus, std::max(1, static_cast<int>(std::ceil(std::strtod(words[0].c_str(), nullptr) / period))));
   return cpus;
 }
 

@@ -71,7 +71,7 @@ const std::map<std::string, Rooms>& Libraries() {
 const Rooms kSockets = {"arpa/inet.h",    "fcntl.h",      "linux/filter.h", "netdb.h",       "netinet/in.h",
                         "netinet/tcp.h",  "signal.h",     "sys/epoll.h",    "sys/eventfd.h", "sys/mman.h",
                         "sys/resource.h", "sys/socket.h", "sys/stat.h",     "sys/time.h",    "sys/uio.h",
-                        "sys/un.h",       "time.h",       "unistd.h",       "zlib.h"};
+                        "sys/syscall.h",  "sys/un.h",     "time.h",         "unistd.h",      "zlib.h"};
 const Rooms kPlainC = {"stddef.h", "stdint.h", "stdlib.h", "string.h"};
 
 struct Include {

@@ -1,6 +1,6 @@
 #include <cstdio>
 #include <cstdlib>
-#include <iostream>
+#include <cstring>
 
 #include "base/error.h"
 #include "cli/output.h"
@@ -160,11 +160,12 @@ void PrintLine(const Json& json) {
 int RunOnRequest(const std::string& path, const BenchmarkOptions& options) {
   Measurement measurement(path, options);
   PrintLine(Json().Set("load_ms", measurement.load_ms()).Set("first_ms", measurement.first_ms()));
-  std::string line;
-  while (std::getline(std::cin, line)) {
+  char line[64];
+  while (std::fgets(line, sizeof line, stdin)) {
+    line[std::strcspn(line, "\n")] = 0;
     char* end = nullptr;
-    long long count = std::strtoll(line.c_str(), &end, 10);
-    Require(!line.empty() && !*end && count >= 0 && count <= kMostRuns,
+    long long count = std::strtoll(line, &end, 10);
+    Require(*line && !*end && count >= 0 && count <= kMostRuns,
             "a line of standard input must be a number of runs, got '", Printable(line), "'");
     Json times = Json::Array{};
     for (int64_t i = 0; i < count; ++i) times.Add(measurement.RunOnce());

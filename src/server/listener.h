@@ -31,7 +31,8 @@ class Listener : public Watched {
   void OnTick(std::chrono::steady_clock::time_point now) override;
   // Connections accepted so far.
   uint64_t accepted() const { return accepted_; }
-  // From here on the server whose socket has this place among those that share the port gets who is new, if there is one.
+  // From here on the server whose socket has this place among those that share the port gets who is new, if there is
+  // one.
   void SendNewTo(uint32_t place);
   // Nobody new; who is connecting already is still accepted until Close.
   void RefuseNew();

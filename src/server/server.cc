@@ -152,8 +152,8 @@ class Server {
       if (wait(std::chrono::milliseconds(20))) return;
   }
 
-  // Who is new goes to the server that came after this one, which is the second where this is the first. Where the others
-  // came first it gets them all itself, and it is the first one that they are sent to.
+  // Who is new goes to the server that came after this one, which is the second where this is the first. Where the
+  // others came first it gets them all itself, and it is the first one that they are sent to.
   bool HandOver(const std::function<bool(std::chrono::milliseconds)>& wait) {
     AtListeners([](Listener& listener) { listener.SendNewTo(1); });
     if (wait(kSettling)) return false;

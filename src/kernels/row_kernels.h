@@ -29,6 +29,16 @@ struct SoftmaxRow {
   bool normalize = true;
 };
 
+// The pairs (a, b) that the two halves of a row make become (a·cos − b·sin, b·cos + a·sin).
+struct RotateHalves {
+  const float* x = nullptr;
+  const float* cosines = nullptr;
+  const float* sines = nullptr;
+  float* y = nullptr;  // may be x
+  int64_t half = 0;
+  int64_t second = 0;  // where cosines and sines of the second half begin: 0 where both halves share them
+};
+
 struct RowKernels {
   void (*activate)(const Activation& activation, const float* x, float* y, int64_t count);
   void (*exp)(const float* x, float* y, int64_t count);
@@ -39,6 +49,7 @@ struct RowKernels {
   // y = Σ weights[k] · rows[k * stride …], for products with a single row on the left
   void (*combine)(const float* weights, int64_t depth, const float* rows, int64_t stride, float* y, int64_t count);
   float (*dot)(const float* a, const float* b, int64_t count);
+  void (*rotate)(const RotateHalves& row);
 };
 
 const RowKernels& BestRowKernels();

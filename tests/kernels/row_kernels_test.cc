@@ -211,5 +211,24 @@ TEST(RowKernels, CombineAndDot) {
   }
 }
 
+TEST(RowKernels, Rotate) {
+  std::mt19937 random(11);
+  for (int64_t half = 1; half < 80; ++half)
+    for (const bool shared : {false, true}) {
+      const int64_t second = shared ? 0 : half;
+      const std::vector<float> x = RandomRow(random, 2 * half, 1), cosines = RandomRow(random, half + second, 1),
+                               sines = RandomRow(random, half + second, 1);
+      std::vector<float> y(x.size(), NAN), same = x;
+      BestRowKernels().rotate({x.data(), cosines.data(), sines.data(), y.data(), half, second});
+      BestRowKernels().rotate({same.data(), cosines.data(), sines.data(), same.data(), half, second});
+      EXPECT_EQ(same, y);
+      for (size_t i = 0, h = static_cast<size_t>(half), s = static_cast<size_t>(second); i < h; ++i) {
+        const double a = x[i], b = x[h + i];
+        ASSERT_NEAR(y[i], a * cosines[i] - b * sines[i], 1e-5);
+        ASSERT_NEAR(y[h + i], b * cosines[s + i] + a * sines[s + i], 1e-5);
+      }
+    }
+}
+
 }  // namespace
 }  // namespace ferry

@@ -187,9 +187,26 @@ float Dot(const float* a, const float* b, int64_t count) {
   return sum;
 }
 
+void Rotate(const RotateHalves& row) {
+  const FloatTag d;
+  const float *cosines = row.cosines + row.second, *sines = row.sines + row.second;
+  int64_t i = 0;
+  for (; i + kStep <= row.half; i += kStep) {
+    const Floats a = hn::LoadU(d, row.x + i), b = hn::LoadU(d, row.x + row.half + i);
+    const Floats first = hn::Mul(a, hn::LoadU(d, row.cosines + i)), second = hn::Mul(b, hn::LoadU(d, cosines + i));
+    hn::StoreU(hn::NegMulAdd(b, hn::LoadU(d, row.sines + i), first), d, row.y + i);
+    hn::StoreU(hn::MulAdd(a, hn::LoadU(d, sines + i), second), d, row.y + row.half + i);
+  }
+  for (; i < row.half; ++i) {
+    const float a = row.x[i], b = row.x[row.half + i];
+    row.y[i] = a * row.cosines[i] - b * row.sines[i];
+    row.y[row.half + i] = b * cosines[i] + a * sines[i];
+  }
+}
+
 }  // namespace
 
 extern const RowKernels kRowKernels;
-const RowKernels kRowKernels = {ActivateRow, ExpRow, ErfRow, Normalize, Softmax, Combine, Dot};
+const RowKernels kRowKernels = {ActivateRow, ExpRow, ErfRow, Normalize, Softmax, Combine, Dot, Rotate};
 
 }  // namespace ferry::FERRY_ISA

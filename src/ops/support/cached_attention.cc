@@ -174,17 +174,14 @@ RotaryCaches::RotaryCaches(const Tensor& cosines, const Tensor& sines, int64_t m
 void RotaryCaches::Turn(float* row, int64_t heads, int64_t size, int64_t position) const {
   Require(position >= 0 && position < positions_, "position ", position, " is outside the caches, which have ",
           positions_);
-  std::vector<float> turned(static_cast<size_t>(2 * width_));
-  for (int64_t head = 0; head < heads; ++head) {
+  for (int64_t head = 0; head < heads; ++head)
     RotateRow({.x = row + head * size,
                .cosines = cosines_.Data<float>() + position * width_,
                .sines = sines_.Data<float>() + position * width_,
                .count = 2 * width_,
                .width = width_,
                .interleaved = interleaved_,
-               .y = turned.data()});
-    std::copy(turned.begin(), turned.end(), row + head * size);
-  }
+               .y = row + head * size});
 }
 
 HeadRowsInput::HeadRowsInput(const OpContext& context, int64_t heads, int64_t kv_heads, bool writable) {

@@ -12,7 +12,7 @@ struct RotaryRow {
   const float* sines;
   int64_t count, width;
   bool interleaved;  // a pair lies side by side; otherwise in the two halves
-  float* y;
+  float* y;          // may be x
 };
 
 // (a, b) → (a·cos − b·sin, b·cos + a·sin)

@@ -50,6 +50,12 @@ struct Numbers {
 #endif
 };
 
+// What will be read soon after these words, which a block has `count` of.
+HWY_INLINE void FetchAhead(const uint32_t* words, int64_t count) {
+  constexpr int64_t kAhead = 1024, kLine = 16;
+  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(words + kAhead + i);
+}
+
 HWY_INLINE Floats LoadZeros(const int8_t* from) {
   const hn::Rebind<int8_t, FloatTag> bytes;
   return hn::ConvertTo(FloatTag(), hn::PromoteTo(IntTag(), hn::LoadU(bytes, from)));
@@ -77,7 +83,6 @@ HWY_INLINE Floats BlockSum(const Numbers<kBits>& numbers, const uint32_t* words,
 template <int kBits>
 HWY_NOINLINE void MultiplyPanel(const ferry::NbitsMatrix& m, int64_t panel, const float* a, const float* sums,
                                 float* y) {
-  constexpr int64_t kAhead = 1024;  // words: what will be read soon
   const FloatTag d;
   const Numbers<kBits> numbers;
   const int64_t groups = m.block * kBits / 32;
@@ -85,7 +90,7 @@ HWY_NOINLINE void MultiplyPanel(const ferry::NbitsMatrix& m, int64_t panel, cons
   const float* scales = m.scales + panel * m.blocks * ferry::kNbitsPanel;
   const int8_t* zeros = m.zeros ? m.zeros + panel * m.blocks * ferry::kNbitsPanel : nullptr;
   for (int64_t at = 0; at < m.blocks; ++at, a += m.block) {
-    for (int64_t g = 0; g < groups; ++g) __builtin_prefetch(words + kAhead + g * ferry::kNbitsPanel);
+    FetchAhead(words, groups * ferry::kNbitsPanel);
     for (int64_t v = 0; v < kVectors; ++v) {
       Floats sum = BlockSum<kBits>(numbers, words + v * kStep, a, groups);
       if (zeros) sum = hn::NegMulAdd(LoadZeros(zeros + v * kStep), hn::Set(d, sums[at]), sum);
@@ -140,6 +145,7 @@ HWY_NOINLINE void WidenPanel(const ferry::NbitsMatrix& m, int64_t panel, int64_t
   for (int64_t k = 0; k < count; k += m.block, words += m.block * kBits / 32 * ferry::kNbitsPanel) {
     const int64_t block = (panel * m.blocks + (first + k) / m.block) * ferry::kNbitsPanel;
     const int64_t there = count - k < m.block ? count - k : m.block;
+    FetchAhead(words, m.block * kBits / 32 * ferry::kNbitsPanel);
     for (int64_t v = 0; v < kVectors; ++v) {
       const int64_t lane = v * kStep;
       const Floats scale = hn::LoadU(FloatTag(), m.scales + block + lane);

@@ -140,6 +140,31 @@ double Arguments::Number(std::string_view name, double otherwise) const {
   return number;
 }
 
+uint64_t Arguments::Bytes(std::string_view name, uint64_t otherwise) const {
+  if (!Has(name)) return otherwise;
+  const std::string text = Get(name);
+  const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::string number = text.substr(0, digits);
+  char* end = nullptr;
+  double bytes = std::strtod(number.c_str(), &end);
+  std::string unit = text.substr(digits);
+  for (char& letter : unit)
+    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+  // As in coreutils: K and KiB are 1024 bytes, KB 1000.
+  constexpr std::string_view kPowers = "KMG";
+  const size_t power = unit.empty() ? std::string_view::npos : kPowers.find(unit[0]);
+  if (power != std::string_view::npos) {
+    bytes *= std::pow(unit.substr(1) == "B" ? 1000.0 : 1024.0, static_cast<double>(power + 1));
+    unit.erase(0, 1);
+  }
+  const bool is_unit = unit.empty() || unit == "B" || (unit == "IB" && power != std::string_view::npos);
+  constexpr double kMost = 1e18;
+  if (digits == 0 || text[0] == '.' || *end != 0 || !is_unit || bytes < 1 || bytes > kMost)
+    Refuse("--", name, " must be a number of bytes, perhaps with K, M or G (KB, MB, GB: thousands); got '",
+           Printable(text), "'");
+  return static_cast<uint64_t>(bytes);
+}
+
 std::vector<std::pair<std::string, std::string>> Arguments::Pairs(std::string_view name) const {
   std::vector<std::pair<std::string, std::string>> pairs;
   for (const std::string& text : All(name)) {

@@ -9,25 +9,6 @@
 
 namespace ferry::cli {
 
-namespace {
-
-uint64_t BytesFrom(const Arguments& arguments, std::string_view name, uint64_t otherwise) {
-  if (!arguments.Has(name)) return otherwise;
-  const std::string text = arguments.Get(name);
-  char* end = nullptr;
-  errno = 0;
-  const unsigned long long number = std::strtoull(text.c_str(), &end, 10);
-  const std::string unit(end);
-  const int shift = unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : 0;
-  const bool is_number = !text.empty() && text[0] >= '0' && text[0] <= '9' && errno == 0;
-  if (!is_number || (shift == 0 && !unit.empty()) || number == 0 || number > UINT64_MAX >> shift)
-    throw UsageError{
-        Cat("--", name, " must be a number of bytes, perhaps with K, M or G; got '", Printable(text), "'")};
-  return static_cast<uint64_t>(number) << shift;
-}
-
-}  // namespace
-
 Limits LimitsFrom(const Arguments& arguments) {
   constexpr double kLongest = 1e9;
   Limits limits;
@@ -36,9 +17,9 @@ Limits LimitsFrom(const Arguments& arguments) {
     throw UsageError{
         Cat("--time-limit must be a number of seconds, got '", Printable(arguments.Get("time-limit")), "'")};
   limits.time = std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
-  limits.bytes = BytesFrom(arguments, "memory-limit", limits.bytes);
+  limits.bytes = arguments.Bytes("memory-limit", limits.bytes);
   limits.iterations = arguments.Int("max-iterations", limits.iterations, 1, INT64_MAX);
-  limits.inflated_bytes = BytesFrom(arguments, "max-inflated", limits.inflated_bytes);
+  limits.inflated_bytes = arguments.Bytes("max-inflated", limits.inflated_bytes);
   return limits;
 }
 
@@ -54,7 +35,7 @@ SessionOptions SessionOptionsFrom(const Arguments& arguments) {
   options.exact = arguments.Has("exact");
   options.tune = arguments.Get("tune");
   options.precision = PrecisionNamed(arguments.Get("precision", "float32"));
-  options.device_memory = BytesFrom(arguments, "device-memory", 0);
+  options.device_memory = arguments.Bytes("device-memory", 0);
   return options;
 }
 

@@ -187,11 +187,14 @@ TEST_F(SimpleNetTest, LimitsAreOptions) {
   Said late = run({"--time-limit", "1e-9"});
   EXPECT_EQ(late.status, 3);
   EXPECT_NE(late.err.find("--time-limit"), std::string::npos) << late.err;
-  for (const char* wrong : {"", "0", "-1", "1X", "M", "99999999999999G"}) {
+  for (const char* wrong :
+       {"", "0", "-1", "1X", "M", "1MM", "1iB", ".", ".5G", "1e3", "0x10", "nan", "99999999999999G"}) {
     Said said = run({"--memory-limit", wrong});
     EXPECT_EQ(said.status, 2) << wrong;
     EXPECT_NE(said.err.find("--memory-limit must be a number of bytes"), std::string::npos) << said.err;
   }
+  for (const char* right : {"1000000", "1000000B", "1.5m", "4MB", "4MiB", "1gib"})
+    EXPECT_EQ(run({"--memory-limit", right}).status, 0) << right;
   EXPECT_EQ(run({"--time-limit", "0"}).status, 2);
   EXPECT_EQ(Ferry({"bench", model_, "--iters", "2", "--memory-limit", "1"}).status, 3);
   EXPECT_EQ(Ferry({"compare", model_, "--data", SimpleNet("io_2.npz"), "--time-limit", "1e-9"}).status, 3);

@@ -115,22 +115,6 @@ void WriteFile(const std::string& folder, const std::string& name, std::string_v
   file.Commit();
 }
 
-int64_t BytesFrom(const Arguments& arguments, std::string_view option) {
-  std::string text = arguments.Get(option);
-  int64_t unit = 1;
-  if (!text.empty()) {
-    const char last = text.back();
-    unit = last == 'K' || last == 'k' ? 1000 : last == 'M' ? 1000000 : 1;
-    if (unit > 1) text.pop_back();
-  }
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end || !(number > 0) || number > 1e15)
-    throw UsageError{
-        Cat("--", std::string(option), ": '", Printable(arguments.Get(option)), "' is not a number of bytes")};
-  return static_cast<int64_t>(number * static_cast<double>(unit));
-}
-
 struct Verdict {
   bool good = true;
   std::string reason = {};
@@ -299,7 +283,7 @@ int Run(const Arguments& arguments) {
   request.fast = target != "plain";
   request.target = target == "x86-64" ? CTarget::kX86 : target == "arm64" ? CTarget::kArm64 : CTarget::kAny;
   request.weights_file = arguments.Has("weights-file");
-  if (arguments.Has("fit")) request.most_arena_bytes = static_cast<size_t>(BytesFrom(arguments, "fit"));
+  if (arguments.Has("fit")) request.most_arena_bytes = static_cast<size_t>(arguments.Bytes("fit", 0));
   const CBuild built = BuildC(request);
   const std::string folder = arguments.Get("output");
   MakeFolder(folder);

@@ -18,7 +18,7 @@ struct NormalizeRow {
   bool centered = true;
 };
 
-// y = softmax(x · scale + mask)
+// y = softmax(x · scale + mask), with `fill` in place of what is not kept: after the mask was added, or before.
 struct SoftmaxRow {
   const float* x = nullptr;
   const float* mask = nullptr;  // may be null
@@ -27,6 +27,11 @@ struct SoftmaxRow {
   float scale = 1;
   bool nan_to_zero = false;  // a row without an answer (all −∞, or NaN somewhere) becomes zeros, not NaN
   bool normalize = true;
+  const bool* flags = nullptr;  // may be null; true: kept, or left out where `flags_leave_out`
+  bool flags_leave_out = false;
+  bool fills_before_mask = false;
+  float fill = 0;
+  bool empty_to_zero = false;  // a row of nothing but −∞ becomes zeros; with NaN somewhere it is NaN
 };
 
 // The pairs (a, b) that the two halves of a row make become (a·cos − b·sin, b·cos + a·sin).

@@ -1,7 +1,8 @@
-// FusedAttention: softmax(q · k · scale + mask) · v for float. Made by passes/fuse_attention out of two products and
-// what lies between them, with the transpositions of heads before and after taken in. Scores exist only for a block of
-// queries.
+// FusedAttention: softmax(q · k · scale + mask) · v for float, with `fill` in the place of scores that flags leave out.
+// Made by passes/fuse_attention out of two products and what lies between them, with the transpositions of heads before
+// and after taken in. Scores exist only for a block of queries.
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "base/scratch.h"
@@ -17,12 +18,16 @@ namespace ferry {
 namespace {
 
 // An operand as a stack of matrices: [outer axes…, rows, columns] with any strides.
-struct Stack {
-  const float* data = nullptr;
+struct Layout {
   std::vector<int64_t> outer, outer_strides;
   int64_t rows = 0, columns = 0, row_stride = 0, column_stride = 1;
   int64_t sharing = 1;  // matrices of the result, along the last outer axis, that use one of these
 };
+template <class T>
+struct StackOf : Layout {
+  const T* data = nullptr;
+};
+using Stack = StackOf<float>;
 
 // The shape of an operand as a stack of [rows, columns], whatever order the file has it in.
 template <class Dims>
@@ -34,7 +39,8 @@ Dims Ordered(const Dims& shape, AttentionForm form) {
   return ordered;
 }
 
-Stack StackOf(const Tensor& tensor, AttentionForm form, const char* what) {
+template <class T = float>
+StackOf<T> MakeStack(const Tensor& tensor, AttentionForm form, const char* what) {
   size_t rank = tensor.rank();
   Require(rank >= 2 && (form != AttentionForm::kHeadsInside || rank == 4), what, " of attention has shape ",
           tensor.shape());
@@ -42,20 +48,23 @@ Stack StackOf(const Tensor& tensor, AttentionForm form, const char* what) {
   for (size_t i = rank - 1; i-- > 0;) strides[i] = strides[i + 1] * shape[i + 1];
   shape = Ordered(shape, form);
   strides = Ordered(strides, form);
-  Stack stack{tensor.Data<float>(), {}, {}, shape[rank - 2], shape[rank - 1], strides[rank - 2], strides[rank - 1]};
-  stack.outer.assign(shape.begin(), shape.end() - 2);
-  stack.outer_strides.assign(strides.begin(), strides.end() - 2);
-  return stack;
+  return {{.outer = {shape.begin(), shape.end() - 2},
+           .outer_strides = {strides.begin(), strides.end() - 2},
+           .rows = shape[rank - 2],
+           .columns = shape[rank - 1],
+           .row_stride = strides[rank - 2],
+           .column_stride = strides[rank - 1]},
+          tensor.Data<T>()};
 }
 
-Shape OuterShape(const Stack& stack) {
+Shape OuterShape(const Layout& stack) {
   Shape shape;
   for (int64_t dim : stack.outer) shape.push_back(dim);
   return shape;
 }
 
 // Heads that several of the queries' heads use.
-void Share(Stack& stack, int64_t sharing) {
+void Share(Layout& stack, int64_t sharing) {
   if (sharing == 1) return;
   Require(sharing > 1 && stack.outer.size() == 2 && stack.outer[1] <= INT64_MAX / sharing, "heads of attention cannot ",
           "be shared by ", sharing);
@@ -66,7 +75,7 @@ void Share(Stack& stack, int64_t sharing) {
 constexpr int64_t kLine = 16;  // floats of a cache line
 
 // Where matrix `index` of the result's stack finds its operand.
-int64_t OffsetOf(const Stack& stack, const Shape& outer, int64_t index) {
+int64_t OffsetOf(const Layout& stack, const Shape& outer, int64_t index) {
   int64_t offset = 0;
   size_t missing = outer.rank() - stack.outer.size();
   for (size_t i = outer.rank(); i-- > 0;) {
@@ -78,16 +87,11 @@ int64_t OffsetOf(const Stack& stack, const Shape& outer, int64_t index) {
   return offset;
 }
 
-// Rows of the mask may be one for all queries; columns one for all keys.
-const float* MaskRow(const Stack& mask, int64_t offset, int64_t row) {
-  return mask.data + offset + (mask.rows == 1 ? 0 : row * mask.row_stride);
-}
-
 struct Attention {
-  Stack q, k, v, mask;
-  bool has_mask = false;
-  float scale = 1;
-  bool nan_to_zero = false;
+  Stack q, k, v;
+  std::optional<Stack> mask;
+  std::optional<StackOf<bool>> flags;
+  SoftmaxRow how;  // without its rows
   Shape outer;
   Stack out;
   float* out_data = nullptr;
@@ -96,25 +100,38 @@ struct Attention {
   int64_t keys() const { return k.rows; }
 };
 
-enum class AttentionScratch { kScores, kPackedKeys, kPackedValues, kSpreadMask, kFactors, kCount };
+enum class AttentionScratch { kScores, kPackedKeys, kPackedValues, kSpreadMask, kSpreadFlags, kFactors, kCount };
 
 float* Scratch(AttentionScratch use, int64_t count) { return ThreadScratch<float>(use, count); }
 
+// A row of a mask for every key. Rows may be one for all queries, columns one for all keys.
+template <class T>
+const T* MaskRow(const std::optional<StackOf<T>>& mask, int64_t offset, int64_t row, int64_t keys,
+                 AttentionScratch use) {
+  if (!mask) return nullptr;
+  const T* from = mask->data + offset + (mask->rows == 1 ? 0 : row * mask->row_stride);
+  return mask->columns == 1 && keys > 1 ? std::fill_n(ThreadScratch<T>(use, keys), keys, *from) - keys : from;
+}
+
+// Where the masks of one matrix of the stack begin.
+struct MaskOffsets {
+  int64_t mask, flags;
+};
+MaskOffsets MasksOf(const Attention& problem, int64_t index) {
+  return {problem.mask ? OffsetOf(*problem.mask, problem.outer, index) : 0,
+          problem.flags ? OffsetOf(*problem.flags, problem.outer, index) : 0};
+}
+
 // Leaves the division by the sums to be made: `factors` has one for every row.
-void SoftmaxRows(const Attention& problem, int64_t mask_offset, int64_t first, int64_t count, float* scores,
+void SoftmaxRows(const Attention& problem, MaskOffsets offsets, int64_t first, int64_t count, float* scores,
                  int64_t stride, float* factors) {
   const RowKernels& kernels = BestRowKernels();
-  int64_t keys = problem.keys();
+  SoftmaxRow row = problem.how;
+  row.count = problem.keys();
   for (int64_t r = 0; r < count; ++r) {
-    SoftmaxRow row{scores + r * stride, nullptr, scores + r * stride, keys, problem.scale, problem.nan_to_zero, false};
-    if (problem.has_mask) {
-      row.mask = MaskRow(problem.mask, mask_offset, first + r);
-      if (problem.mask.columns == 1 && keys > 1) {
-        float* spread = Scratch(AttentionScratch::kSpreadMask, keys);
-        std::fill_n(spread, keys, *row.mask);
-        row.mask = spread;
-      }
-    }
+    row.x = row.y = scores + r * stride;
+    row.mask = MaskRow(problem.mask, offsets.mask, first + r, row.count, AttentionScratch::kSpreadMask);
+    row.flags = MaskRow(problem.flags, offsets.flags, first + r, row.count, AttentionScratch::kSpreadFlags);
     factors[r] = kernels.softmax(row);
   }
 }
@@ -131,7 +148,7 @@ void FewQueries(const Attention& problem, int64_t index, int64_t first, int64_t 
   const float* k = problem.k.data + OffsetOf(problem.k, problem.outer, index);
   const float* v = problem.v.data + OffsetOf(problem.v, problem.outer, index);
   float* out = problem.out_data + OffsetOf(problem.out, problem.outer, index);
-  int64_t mask_offset = problem.has_mask ? OffsetOf(problem.mask, problem.outer, index) : 0;
+  const MaskOffsets masks = MasksOf(problem, index);
   float* scores = Scratch(AttentionScratch::kScores, keys);
   for (int64_t row = first; row < last; ++row) {
     const float* query = q + row * problem.q.row_stride;
@@ -140,7 +157,7 @@ void FewQueries(const Attention& problem, int64_t index, int64_t first, int64_t 
     else
       kernels.combine(query, depth, k, problem.k.column_stride, scores, keys);
     float factor;
-    SoftmaxRows(problem, mask_offset, row, 1, scores, keys, &factor);
+    SoftmaxRows(problem, masks, row, 1, scores, keys, &factor);
     float* to = out + row * problem.out.row_stride;
     kernels.combine(scores, keys, v, problem.v.row_stride, to, problem.v.columns);
     ScaleRow(factor, problem.v.columns, to);
@@ -157,7 +174,7 @@ void ManyQueries(const Attention& problem, int64_t index, int64_t first, int64_t
   int64_t keys = problem.keys(), depth = problem.q.columns, width = problem.v.columns;
   const float* q = problem.q.data + OffsetOf(problem.q, problem.outer, index);
   float* out = problem.out_data + OffsetOf(problem.out, problem.outer, index);
-  int64_t mask_offset = problem.has_mask ? OffsetOf(problem.mask, problem.outer, index) : 0;
+  const MaskOffsets masks = MasksOf(problem, index);
   float* packed_k = Scratch(AttentionScratch::kPackedKeys, PackedSize(depth, keys));
   float* packed_v = Scratch(AttentionScratch::kPackedValues, PackedSize(keys, width));
   PackMatrix(problem.k.data + OffsetOf(problem.k, problem.outer, index), depth, keys, problem.k.column_stride,
@@ -173,7 +190,7 @@ void ManyQueries(const Attention& problem, int64_t index, int64_t first, int64_t
   for (int64_t row = first; row < last; row += block) {
     int64_t count = std::min(block, last - row);
     gemm.plain(q + row * problem.q.row_stride, problem.q.row_stride, count, depth, packed_k, keys, scores, stride, {});
-    SoftmaxRows(problem, mask_offset, row, count, scores, stride, factors);
+    SoftmaxRows(problem, masks, row, count, scores, stride, factors);
     gemm.plain(scores, stride, count, keys, packed_v, width, out + row * problem.out.row_stride, problem.out.row_stride,
                {});
     for (int64_t i = 0; i < count; ++i) ScaleRow(factors[i], width, out + (row + i) * problem.out.row_stride);
@@ -202,35 +219,50 @@ void RunAttention(const OpContext& context, const Attention& problem) {
 }
 
 // A sum with a larger mask repeats a single row of scores.
-void Stretch(Stack& stack, int64_t rows) {
+void Stretch(Layout& stack, int64_t rows) {
   if (stack.rows != 1 || rows <= 1) return;
   stack.rows = rows;
   stack.row_stride = 0;
 }
 
+// Repeats queries and keys as the mask does.
+template <class T>
+StackOf<T> TakeMask(const Tensor& mask, Attention& problem) {
+  const Tensor matrix = mask.rank() >= 2 ? mask : mask.Reshaped({1, mask.size()});
+  StackOf<T> stack = MakeStack<T>(matrix, AttentionForm::kPlain, "the mask");
+  problem.outer = BroadcastShapes(problem.outer, OuterShape(stack));
+  Stretch(problem.q, stack.rows);
+  Stretch(problem.k, stack.columns);
+  return stack;
+}
+
+void RequireFit(const Layout& mask, const Attention& problem) {
+  auto fits = [](int64_t have, int64_t need) { return have == need || have == 1; };
+  Require(fits(mask.rows, problem.q.rows) && fits(mask.columns, problem.k.rows), "a mask of ", mask.rows, " × ",
+          mask.columns, " does not fit scores of ", problem.q.rows, " × ", problem.k.rows);
+}
+
 void ComputeFusedAttention(OpContext& context) {
   const Node& node = context.node();
   Attention problem;
-  problem.q = StackOf(context.Input(0), AttentionFormOf(node, "q_form"), "the query");
-  problem.k = StackOf(context.Input(1), AttentionFormOf(node, "k_form"), "the key");
-  problem.v = StackOf(context.Input(2), AttentionFormOf(node, "v_form"), "the value");
+  problem.q = MakeStack(context.Input(0), AttentionFormOf(node, "q_form"), "the query");
+  problem.k = MakeStack(context.Input(1), AttentionFormOf(node, "k_form"), "the key");
+  problem.v = MakeStack(context.Input(2), AttentionFormOf(node, "v_form"), "the value");
   Share(problem.k, node.Int("heads_sharing", 1));
   Share(problem.v, node.Int("heads_sharing", 1));
-  problem.scale = node.Float("scale", 1.0f);
-  problem.nan_to_zero = node.Int("nan_to_zero", 0) != 0;
+  problem.how.scale = node.Float("scale", 1.0f);
+  problem.how.nan_to_zero = node.Int("nan_to_zero", 0) != 0;
+  problem.how.empty_to_zero = node.Int("empty_to_zero", 0) != 0;
+  problem.how.fill = node.Float("fill", 0.0f);
+  problem.how.flags_leave_out = node.Int("flags_leave_out", 0) != 0;
+  problem.how.fills_before_mask = node.Int("fills_before_mask", 0) != 0;
+  problem.how.normalize = false;
   Require(problem.q.column_stride == 1 && problem.v.column_stride == 1, "only keys may lie transposed");
   problem.outer = BroadcastShapes(BroadcastShapes(OuterShape(problem.q), OuterShape(problem.k)), OuterShape(problem.v));
-  if (const Tensor* mask = context.OptionalInput(3)) {
-    problem.has_mask = true;
-    Tensor matrix = mask->rank() >= 2 ? *mask : mask->Reshaped({1, mask->size()});
-    problem.mask = StackOf(matrix, AttentionForm::kPlain, "the mask");
-    problem.outer = BroadcastShapes(problem.outer, OuterShape(problem.mask));
-    Stretch(problem.q, problem.mask.rows);
-    Stretch(problem.k, problem.mask.columns);
-    auto fits = [](int64_t have, int64_t need) { return have == need || have == 1; };
-    Require(fits(problem.mask.rows, problem.q.rows) && fits(problem.mask.columns, problem.k.rows), "a mask of shape ",
-            mask->shape(), " does not fit scores of ", problem.q.rows, " × ", problem.k.rows);
-  }
+  if (const Tensor* mask = context.OptionalInput(3)) problem.mask = TakeMask<float>(*mask, problem);
+  if (const Tensor* flags = context.OptionalInput(4)) problem.flags = TakeMask<bool>(*flags, problem);
+  if (problem.mask) RequireFit(*problem.mask, problem);
+  if (problem.flags) RequireFit(*problem.flags, problem);
   Require(problem.q.columns == problem.k.columns && problem.k.rows == problem.v.rows, "the sizes of q ",
           context.Input(0).shape(), ", k ", context.Input(1).shape(), " and v ", context.Input(2).shape(),
           " do not fit");
@@ -239,7 +271,7 @@ void ComputeFusedAttention(OpContext& context) {
   shape.push_back(problem.q.rows);
   shape.push_back(problem.v.columns);
   Tensor& out = context.Output(0, DType::kFloat, Ordered(shape, form));
-  problem.out = StackOf(out, form, "the result");
+  problem.out = MakeStack(out, form, "the result");
   Require(problem.out.column_stride == 1, "only keys may lie transposed");
   problem.out_data = out.MutableData<float>();
   if (problem.k.rows == 0) {
@@ -265,8 +297,9 @@ void InferFusedAttention(InferContext& context) {
   }
   SymbolicShape out = BroadcastSymbolic(BroadcastSymbolic(outer(query), outer(key)), outer(value));
   SymbolicShape rows = {query[query.size() - 2]};
-  if (context.Has(3)) {
-    const SymbolicShape* mask = context.InputShape(3);
+  for (size_t input : {3, 4}) {
+    if (!context.Has(input)) continue;
+    const SymbolicShape* mask = context.InputShape(input);
     if (!mask) return context.SetOutput(0, DType::kFloat);
     if (mask->size() > 2) out = BroadcastSymbolic(out, outer(*mask));
     if (mask->size() > 1) rows = BroadcastSymbolic(rows, {(*mask)[mask->size() - 2]});

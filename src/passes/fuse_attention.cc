@@ -1,5 +1,8 @@
 #include "passes/fuse_attention.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "ops/support/fused.h"
 #include "passes/match.h"
 
@@ -13,7 +16,8 @@ struct Operand {
 
 class Fusion {
  public:
-  Fusion(Graph& graph, const GraphFacts& facts) : editor_(graph), facts_(facts) {}
+  Fusion(Graph& graph, const GraphFacts& facts, bool takes_flags)
+      : editor_(graph), facts_(facts), takes_flags_(takes_flags) {}
 
   bool Run() {
     for (size_t i = 0, count = editor_.size(); i < count; ++i)
@@ -28,18 +32,18 @@ class Fusion {
     const SymbolicShape* shape = ShapeOf(scores);
     int64_t axis = softmax.Int("axis", -1);
     if (!shape || !IsFloat(scores) || (axis != -1 && axis != static_cast<int64_t>(shape->size()) - 1)) return;
-    std::string mask;
-    const Node* first = FindProduct(scores, mask);
-    if (!first) return;
     std::string probabilities = softmax.outputs[0];
-    bool nan_to_zero = TakeNanGuard(probabilities);
+    bool nan_to_zero = TakeNanGuard(probabilities), empty_to_zero = TakeEmptyGuard(scores, probabilities);
+    std::optional<Scores> found = ScoresOf(scores, empty_to_zero ? 2 : 1);
+    if (!found) return;
+    const Node* first = found->product;
     int last = editor_.OnlyReader(probabilities);
     if (last < 0) return;
     const Node& second = editor_.node(static_cast<size_t>(last));
     if (!IsStandard(second, "MatMul") || second.inputs[0] != probabilities || second.inputs[1] == probabilities) return;
     if (!IsMatrices(first->inputs[0]) || !IsMatrices(first->inputs[1]) || !IsMatrices(second.inputs[1])) return;
 
-    float scale = 1;
+    float scale = found->scale;
     Operand q = TakeHeads(TakeScale(first->inputs[0], scale)), k = TakeKey(TakeScale(first->inputs[1], scale));
     Operand v = TakeHeads(second.inputs[1]), out{second.outputs[0]};
     int64_t sharing = TakeSharedHeads(k, v);
@@ -51,10 +55,17 @@ class Fusion {
     fused.op_type = "FusedAttention";
     fused.domain = kInternalDomain;
     fused.inputs = {q.name, k.name, v.name};
-    if (!mask.empty()) fused.inputs.push_back(mask);
+    if (!found->mask.empty() || !found->flags.empty()) fused.inputs.push_back(found->mask);
     fused.outputs = {out.name};
     fused.Set("scale", scale);
     fused.Set("nan_to_zero", int64_t{nan_to_zero});
+    if (empty_to_zero) fused.Set("empty_to_zero", int64_t{1});
+    if (!found->flags.empty()) {
+      fused.inputs.push_back(found->flags);
+      fused.Set("fill", found->fill);
+      fused.Set("flags_leave_out", int64_t{found->flags_leave_out});
+      fused.Set("fills_before_mask", int64_t{found->fills_before_mask});
+    }
     fused.Set("q_form", static_cast<int64_t>(q.form));
     fused.Set("k_form", static_cast<int64_t>(k.form));
     fused.Set("v_form", static_cast<int64_t>(v.form));
@@ -75,18 +86,59 @@ class Fusion {
   }
   bool IsMatrices(const std::string& value) const { return ShapeOf(value) && ShapeOf(value)->size() >= 2; }
 
-  // The product behind the scores, with a mask added or without.
-  const Node* FindProduct(const std::string& scores, std::string& mask) const {
-    if (const Node* product = MadeOnlyBy(editor_, scores, "MatMul")) return product;
-    const Node* sum = MadeOnlyBy(editor_, scores, "Add");
-    if (!sum) return nullptr;
+  // The product behind the scores, and what lies between: a scale, a mask that is added, a number in place of scores.
+  struct Scores {
+    const Node* product = nullptr;
+    float scale = 1, fill = 0;
+    std::string mask, flags;
+    bool flags_leave_out = false, fills_before_mask = false;
+  };
+  std::optional<Scores> ScoresOf(const std::string& scores, size_t uses = 1, int steps = 4) const {
+    const int maker = editor_.Producer(scores);
+    if (maker < 0 || editor_.Uses(scores) != uses || steps == 0) return std::nullopt;
+    const Node& node = editor_.node(static_cast<size_t>(maker));
+    if (IsStandard(node, "MatMul")) return Scores{&node};
+    if (IsStandard(node, "Add")) return Masked(node, steps - 1);
+    if (IsStandard(node, "Where") && takes_flags_) return Chosen(node, steps - 1);
+    if (IsStandard(node, "Mul") || IsStandard(node, "Div")) return Scaled(node, steps - 1);
+    return std::nullopt;
+  }
+
+  std::optional<Scores> Scaled(const Node& node, int steps) const {
+    std::optional<WithScalar> scaled;
+    if (node.op_type == "Mul") scaled = ScalarOperand(editor_, node);
+    if (std::optional<float> by = ScalarConstant(editor_, node.inputs[1]); node.op_type == "Div" && by && *by != 0)
+      scaled = {1 / *by, node.inputs[0]};
+    std::optional<Scores> found = scaled ? ScoresOf(scaled->other, 1, steps) : std::nullopt;
+    if (!found || !found->mask.empty() || !found->flags.empty()) return std::nullopt;
+    found->scale *= scaled->scalar;
+    return found;
+  }
+
+  std::optional<Scores> Masked(const Node& sum, int steps) const {
     for (size_t i = 0; i < 2; ++i) {
-      const Node* product = MadeOnlyBy(editor_, sum->inputs[i], "MatMul");
-      if (!product || sum->inputs[0] == sum->inputs[1] || !ShapeOf(sum->inputs[1 - i])) continue;
-      mask = sum->inputs[1 - i];
-      return product;
+      if (sum.inputs[0] == sum.inputs[1] || !ShapeOf(sum.inputs[1 - i])) continue;
+      std::optional<Scores> found = ScoresOf(sum.inputs[i], 1, steps);
+      if (!found || !found->mask.empty()) continue;
+      found->mask = sum.inputs[1 - i];
+      found->fills_before_mask = !found->flags.empty();
+      return found;
     }
-    return nullptr;
+    return std::nullopt;
+  }
+
+  std::optional<Scores> Chosen(const Node& choice, int steps) const {
+    for (size_t i : {1, 2}) {
+      std::optional<float> fill = ScalarConstant(editor_, choice.inputs[3 - i]);
+      if (!fill || !ShapeOf(choice.inputs[0])) continue;
+      std::optional<Scores> found = ScoresOf(choice.inputs[i], 1, steps);
+      if (!found || !found->flags.empty()) continue;
+      found->flags = choice.inputs[0];
+      found->fill = *fill;
+      found->flags_leave_out = i == 2;
+      return found;
+    }
+    return std::nullopt;
   }
 
   // Where(IsNaN(p), 0, p): a query that may look nowhere gets zeros.
@@ -103,6 +155,28 @@ class Fusion {
       return true;
     }
     return false;
+  }
+
+  // Where(ReduceMax(scores) == −∞, 0, p): the same, as Ferry's exporter writes it.
+  bool TakeEmptyGuard(const std::string& scores, std::string& probabilities) const {
+    const int reader = editor_.OnlyReader(probabilities);
+    if (reader < 0 || !takes_flags_) return false;
+    const Node& choice = editor_.node(static_cast<size_t>(reader));
+    if (!IsStandard(choice, "Where") || choice.inputs[2] != probabilities || choice.inputs[0] == probabilities ||
+        ScalarConstant(editor_, choice.inputs[1]) != 0.0f)
+      return false;
+    const Node* test = MadeOnlyBy(editor_, choice.inputs[0], "Equal");
+    if (!test || ScalarConstant(editor_, test->inputs[1]) != -std::numeric_limits<float>::infinity()) return false;
+    const Node* largest = MadeOnlyBy(editor_, test->inputs[0], "ReduceMax");
+    if (!largest || largest->inputs[0] != scores || largest->Int("keepdims", 1) != 1 || largest->inputs.size() < 2)
+      return false;
+    const Tensor* axes = editor_.Constant(largest->inputs[1]);
+    const SymbolicShape* shape = ShapeOf(scores);
+    if (!axes || axes->size() != 1 || axes->dtype() != DType::kInt64) return false;
+    const int64_t axis = axes->Data<int64_t>()[0];
+    if (axis != -1 && axis != static_cast<int64_t>(shape->size()) - 1) return false;
+    probabilities = choice.outputs[0];
+    return true;
   }
 
   std::string TakeScale(const std::string& value, float& scale) const {
@@ -176,13 +250,24 @@ class Fusion {
     if (*heads.value <= 0 || *times.value <= 0 || *all.value % *times.value ||
         *all.value / *times.value != *heads.value)
       return std::nullopt;
+    const bool keeps_others = Takes(*apart, "Unsqueeze", {2}) && Takes(*stretched, "Tile", {1, 1, *times.value, 1, 1});
     for (size_t axis : {0, 1, 2, 3}) {
       size_t apart_axis = axis < 2 ? axis : axis + 1;
-      if (!SameDim((*from)[axis], (*one)[apart_axis]) || !SameDim((*from)[axis], (*many)[apart_axis]))
+      if (!keeps_others &&
+          (!SameDim((*from)[axis], (*one)[apart_axis]) || !SameDim((*from)[axis], (*many)[apart_axis])))
         return std::nullopt;
-      if (axis != 1 && !SameDim((*from)[axis], (*to)[axis])) return std::nullopt;
+      // Where the others agree, the number of elements leaves nothing else for the length.
+      if ((axis == 0 || axis == 3) && !SameDim((*from)[axis], (*to)[axis])) return std::nullopt;
     }
     return Repeated{apart->inputs[0], *times.value};
+  }
+
+  // Is this the operator's second input?
+  bool Takes(const Node& node, std::string_view op, std::initializer_list<int64_t> numbers) const {
+    const Tensor* constant = IsStandard(node, op) ? editor_.Constant(node.inputs[1]) : nullptr;
+    return constant && constant->dtype() == DType::kInt64 &&
+           std::equal(numbers.begin(), numbers.end(), constant->Data<int64_t>(),
+                      constant->Data<int64_t>() + constant->size());
   }
 
   // Heads 0, 0, 1, 1 … taken by their numbers.
@@ -210,12 +295,13 @@ class Fusion {
 
   GraphEditor editor_;
   const GraphFacts& facts_;
+  const bool takes_flags_;
 };
 
 }  // namespace
 
-bool FuseAttention(Graph& graph, const GraphFacts& facts) {
-  return HasAny(graph, {"Softmax"}) && Fusion(graph, facts).Run();
+bool FuseAttention(Graph& graph, const GraphFacts& facts, AttentionFlags flags) {
+  return HasAny(graph, {"Softmax"}) && Fusion(graph, facts, flags == AttentionFlags::kTaken).Run();
 }
 
 }  // namespace ferry

@@ -84,7 +84,7 @@ TEST(FuseAttention, LeavesProbabilitiesThatAreReadElsewhere) {
   EXPECT_EQ(Count(HoldAgainstOptimized(model, inputs), "FusedAttention"), 0);
 }
 
-enum class Repeat { kExpand, kTile, kGather };
+enum class Repeat { kExpand, kTile, kGather, kTileOfAnyLength };
 
 // Keys and values with fewer heads than queries, each repeated for the queries that share it.
 Model SharedHeads(Random& random, int64_t heads, int64_t sharing, bool symbolic, Repeat repeat, bool heads_inside) {
@@ -94,8 +94,12 @@ Model SharedHeads(Random& random, int64_t heads, int64_t sharing, bool symbolic,
       heads_inside ? SymbolicShape{batch, length, heads, size} : SymbolicShape{batch, heads, length, size};
   std::vector<ValueInfo> inputs = {MakeInfo("q", DType::kFloat, {batch, heads * sharing, queries, size}),
                                    MakeInfo("k", DType::kFloat, kv), MakeInfo("v", DType::kFloat, kv)};
-  std::vector<StoredTensor> constants = {Ints("two", {2}), Ints("heads", {heads}), Ints("sharing", {sharing}),
-                                         Ints("all", {heads * sharing}), Ints("repeats", {1, 1, sharing, 1, 1})};
+  std::vector<StoredTensor> constants = {Ints("two", {2}),
+                                         Ints("heads", {heads}),
+                                         Ints("sharing", {sharing}),
+                                         Ints("all", {heads * sharing}),
+                                         Ints("repeats", {1, 1, sharing, 1, 1}),
+                                         Ints("any_length", {0, heads * sharing, -1, size})};
   std::vector<int64_t> numbers;
   for (int64_t i = 0; i < heads * sharing; ++i) numbers.push_back(i / sharing);
   constants.push_back(Ints("numbers", numbers));
@@ -125,6 +129,11 @@ Model SharedHeads(Random& random, int64_t heads, int64_t sharing, bool symbolic,
     add("Shape", {x}, x + "_batch", range(0, 1));
     add("Shape", {x}, x + "_rest", range(2, 4));
     add("Unsqueeze", {x, "two"}, x + "_apart");
+    if (repeat == Repeat::kTileOfAnyLength) {
+      add("Tile", {x + "_apart", "repeats"}, x + "_many");
+      add("Reshape", {x + "_many", "any_length"}, x + "_all");
+      return x + "_all";
+    }
     if (repeat == Repeat::kTile) {
       add("Tile", {x + "_apart", "repeats"}, x + "_many");
     } else {
@@ -147,7 +156,7 @@ TEST(FuseAttention, ReadsSharedHeadsWithoutRepeatingThem) {
   Random random(31);
   for (int round = 0; round < 120; ++round) {
     const bool symbolic = random.Bool(), heads_inside = random.Bool();
-    const auto repeat = static_cast<Repeat>(round % 3);
+    const auto repeat = static_cast<Repeat>(round % 4);
     Model model = SharedHeads(random, random.Int(1, 3), random.Int(2, 4), symbolic, repeat, heads_inside);
     std::vector<Value> inputs;
     for (const ValueInfo& input : model.graph.inputs) {
@@ -210,6 +219,39 @@ TEST(FuseAttention, ReadsSharedHeadsBehindAKeyValueCache) {
   EXPECT_EQ(Count(graph, "FusedAttention"), 1);
   EXPECT_EQ(Count(graph, "Concat"), 2) << "of past and new";
   EXPECT_EQ(graph.nodes.size(), 3u);
+}
+
+// The same by repeat_interleave, where nothing says that past and new together are as long as the result.
+TEST(FuseAttention, ReadsSharedHeadsOfUnknownLength) {
+  Random random(61);
+  const int64_t heads = 2, sharing = 2, size = 8;
+  auto attribute = [](const char* name, int64_t value) {
+    Node node;
+    node.Set(name, value);
+    return node.attributes;
+  };
+  std::vector<ValueInfo> inputs = {MakeInfo("q", DType::kFloat, {Dim::Named("batch"), heads * sharing, 1, size})};
+  std::vector<StoredTensor> constants = {Ints("two", {2}), Ints("repeats", {1, 1, sharing, 1, 1}),
+                                         Ints("shape", {0, heads * sharing, -1, size})};
+  std::vector<Node> nodes;
+  std::vector<Value> values{random.Numbers<float>({2, heads * sharing, 1, size})};
+  for (const std::string x : {"k", "v"}) {
+    inputs.push_back(
+        MakeInfo(x + "_past", DType::kFloat, {Dim::Named("batch"), heads, Dim::Named(x + "_length"), size}));
+    inputs.push_back(MakeInfo(x + "_new", DType::kFloat, {Dim::Named("batch"), heads, Dim::Named("new"), size}));
+    values.emplace_back(random.Numbers<float>({2, heads, 5, size}));
+    values.emplace_back(random.Numbers<float>({2, heads, 3, size}));
+    nodes.push_back(MakeNode("Concat", {x + "_past", x + "_new"}, {x}, attribute("axis", 2)));
+    nodes.push_back(MakeNode("Unsqueeze", {x, "two"}, {x + "_apart"}));
+    nodes.push_back(MakeNode("Tile", {x + "_apart", "repeats"}, {x + "_many"}));
+    nodes.push_back(MakeNode("Reshape", {x + "_many", "shape"}, {x + "_all"}));
+  }
+  nodes.push_back(MakeNode("Transpose", {"k_all"}, {"k_turned"}, {Perm({0, 1, 3, 2})}));
+  nodes.push_back(MakeNode("MatMul", {"q", "k_turned"}, {"scores"}));
+  nodes.push_back(MakeNode("Softmax", {"scores"}, {"p"}));
+  nodes.push_back(MakeNode("MatMul", {"p", "v_all"}, {"y"}));
+  Graph graph = HoldAgainstOptimized(MakeModel(inputs, nodes, {MakeInfo("y")}, constants), values);
+  EXPECT_EQ(graph.nodes.size(), 3u) << "two Concats and a FusedAttention";
 }
 
 // Heads 0, 1, 0, 1 are repeated as a whole: no query shares its neighbour's.

@@ -86,15 +86,29 @@ void Fill(float* y, int64_t count, float value) {
   for (int64_t i = 0; i < count; ++i) y[i] = value;
 }
 
-// x · scale + mask
+// x · scale + mask, or what fills its place
+HWY_INLINE Floats ScoreOf(const SoftmaxRow& row, Floats x, Floats mask, const uint8_t* flags, Floats scale) {
+  const FloatTag d;
+  if (!row.flags) return row.mask ? hn::MulAdd(x, scale, mask) : hn::Mul(x, scale);
+  const hn::RebindToSigned<FloatTag> words;
+  const auto flag = hn::PromoteTo(words, hn::LoadU(hn::Rebind<uint8_t, FloatTag>(), flags));
+  const auto left_out = hn::RebindMask(d, hn::Eq(flag, hn::Set(words, row.flags_leave_out ? 1 : 0)));
+  const Floats fill = hn::Set(d, row.fill);
+  if (!row.mask) return hn::IfThenElse(left_out, fill, hn::Mul(x, scale));
+  if (row.fills_before_mask) return hn::Add(hn::IfThenElse(left_out, fill, hn::Mul(x, scale)), mask);
+  return hn::IfThenElse(left_out, fill, hn::MulAdd(x, scale, mask));
+}
 HWY_INLINE Floats Score(const SoftmaxRow& row, int64_t i, Floats scale) {
   const FloatTag d;
-  const Floats x = hn::LoadU(d, row.x + i);
-  return row.mask ? hn::MulAdd(x, scale, hn::LoadU(d, row.mask + i)) : hn::Mul(x, scale);
+  return ScoreOf(row, hn::LoadU(d, row.x + i), row.mask ? hn::LoadU(d, row.mask + i) : hn::Zero(d),
+                 reinterpret_cast<const uint8_t*>(row.flags) + i, scale);
 }
 HWY_INLINE Floats ScorePart(const SoftmaxRow& row, int64_t i, Floats scale) {
-  const Floats x = LoadPart(row.x + i, row.count - i);
-  return row.mask ? hn::MulAdd(x, scale, LoadPart(row.mask + i, row.count - i)) : hn::Mul(x, scale);
+  const FloatTag d;
+  uint8_t flags[kStep] = {};
+  if (row.flags) __builtin_memcpy(flags, row.flags + i, static_cast<size_t>(row.count - i));
+  return ScoreOf(row, LoadPart(row.x + i, row.count - i),
+                 row.mask ? LoadPart(row.mask + i, row.count - i) : hn::Zero(d), flags, scale);
 }
 
 // NaN may go unseen here; it shows in the sum.
@@ -115,10 +129,26 @@ HWY_INLINE float LargestScore(const SoftmaxRow& row, Floats scale) {
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(largest, other)));
 }
 
+// The largest does not tell NaN from −∞.
+HWY_INLINE bool IsEmpty(const SoftmaxRow& row, Floats scale) {
+  const FloatTag d;
+  for (int64_t i = 0; i < row.count; i += kStep) {
+    const int64_t rest = row.count - i;
+    const FloatMask there = hn::FirstN(d, static_cast<size_t>(rest < kStep ? rest : kStep));
+    const Floats score = rest < kStep ? ScorePart(row, i, scale) : Score(row, i, scale);
+    if (!hn::AllFalse(d, hn::And(there, hn::IsNaN(score)))) return false;
+  }
+  return true;
+}
+
 float Softmax(const SoftmaxRow& row) {
   const FloatTag d;
   const Floats scale = hn::Set(d, row.scale);
   const float largest = LargestScore(row, scale);
+  if (row.empty_to_zero && largest == -__builtin_inff() && IsEmpty(row, scale)) {
+    Fill(row.y, row.count, 0.0f);
+    return 1.0f;
+  }
   const Floats top = hn::Set(d, largest);
   Floats sums = hn::Zero(d);
   int64_t i = 0;

@@ -37,7 +37,7 @@ void Fuse(Graph& graph, GraphFacts& facts, Stage stage) {
   FuseActivation(graph, facts);
   FuseNormalization(graph, facts);
   FuseRotary(graph, facts);
-  FuseAttention(graph, facts);
+  FuseAttention(graph, facts, AttentionFlags::kTaken);
   FoldPad(graph);
   if (stage == Stage::kOnce) {
     FoldScaling(graph);  // sums that stand for a bias, which a batch norm may follow

@@ -45,7 +45,7 @@ void Fuse(Graph& graph, GraphFacts& facts) {
   FuseActivation(graph, facts);
   FuseNormalization(graph, facts);
   FuseRotary(graph, facts);
-  FuseAttention(graph, facts);
+  FuseAttention(graph, facts, AttentionFlags::kLeft);
   FoldPad(graph);
 }
 

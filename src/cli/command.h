@@ -77,7 +77,7 @@ class Arguments {
   std::string Get(std::string_view option, std::string_view otherwise = {}) const;  // the last one given
   std::vector<std::string> All(std::string_view option) const;
   int64_t Int(std::string_view option, int64_t otherwise, int64_t least, int64_t most) const;
-  double Number(std::string_view option, double otherwise) const;  // not negative
+  double Number(std::string_view option, double otherwise) const;     // not negative
   uint64_t Bytes(std::string_view option, uint64_t otherwise) const;  // at least one: "500M", "1.5GB"
   // Every NAME=VALUE of a repeated option.
   std::vector<std::pair<std::string, std::string>> Pairs(std::string_view option) const;

@@ -176,7 +176,8 @@ bool IsWorthTiming(const Tile& tile, const Windows& how, const DeviceFacts& devi
   if (tile.columns > 64 && how.features <= tile.columns / 2) return false;
   const int64_t blocks = down * across;
   if (tile.warps_k == 1 && tile.rows > 64 && blocks < multiprocessors / 3) return false;
-  return tile.warps_k == 1 || blocks <= int64_t{multiprocessors} * 8;
+  // Few rows of very many columns have no other tile.
+  return tile.warps_k == 1 || down == 1 || blocks <= int64_t{multiprocessors} * 8;
 }
 
 void LaunchTile(const Device& device, const Tile& tile, const Windows& how, const Variant& variant,

@@ -141,13 +141,15 @@ int Choices::Fastest(const Device& device, const std::string& key, int count, Fu
   };
   std::vector<Way> ways;
   float best = std::numeric_limits<float>::infinity();
+  bool was_full = false;
   for (int i = 0; i < std::min(count, kMostWays); ++i) {
     try {
       const float ms = Milliseconds(device, [&] { run(i); });
       ways.push_back({ms, bytes(i), i});
       best = std::min(best, ms);
-    } catch (const Error&) {
+    } catch (const Error& error) {
       // One of several ways cannot be had: the others can.
+      was_full = was_full || error.code() == ErrorCode::kLimit;
     }
   }
   std::erase_if(ways, [&](const Way& way) { return way.ms > best * kNearly; });
@@ -155,8 +157,14 @@ int Choices::Fastest(const Device& device, const std::string& key, int count, Fu
     return a.bytes != b.bytes ? a.bytes < b.bytes : a.ms < b.ms;
   });
   const int fastest = chosen == ways.end() ? 0 : chosen->number;
-  Keep(key, fastest);
+  // What there was no memory for may be the fastest another day.
+  was_full ? Remember(key, fastest) : Keep(key, fastest);
   return fastest;
+}
+
+void Choices::Remember(const std::string& key, int choice) {
+  std::lock_guard lock(mutex_);
+  known_[key] = choice;
 }
 
 void Choices::Keep(const std::string& key, int choice) {

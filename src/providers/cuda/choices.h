@@ -34,7 +34,8 @@ class Choices {
 
  private:
   explicit Choices(std::string path);
-  void Keep(const std::string& key, int choice);
+  void Remember(const std::string& key, int choice);  // in this process
+  void Keep(const std::string& key, int choice);      // and in the file
 
   const std::string path_;  // empty: nothing is kept
   std::mutex mutex_;

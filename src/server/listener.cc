@@ -158,9 +158,10 @@ void Listener::SendNewTo(uint32_t place) {
   setsockopt(descriptor_, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program));
 }
 
-// Asks by connecting. The other end of that is with somebody when its own end has been heard.
-bool Listener::GetsNew() {
-  constexpr int kMostMilliseconds = 100;
+// Asks by connecting: once the end of that has been heard its other side is with somebody. False where nobody hears it,
+// such as one who refuses new ones itself.
+bool Listener::OthersGetNew() {
+  constexpr int kMostMilliseconds = 250;
   sockaddr_storage to{};
   socklen_t size = sizeof(to);
   getsockname(descriptor_, reinterpret_cast<sockaddr*>(&to), &size);
@@ -177,24 +178,26 @@ bool Listener::GetsNew() {
   size = sizeof(probe);
   getsockname(made, reinterpret_cast<sockaddr*>(&probe), &size);
   probe_ = probe;
-  bool is_mine = false, is_settled = false;
+  bool is_heard = false, is_mine = false, is_settled = false;
   for (int i = 0; i < kMostMilliseconds && !is_mine && !is_settled; ++i) {
     tcp_info info{};
-    size = sizeof(info);
-    getsockopt(made, IPPROTO_TCP, TCP_INFO, &info, &size);
+    auto ask = [&] { getsockopt(made, IPPROTO_TCP, TCP_INFO, &info, &(size = sizeof(info))); };
+    ask();
     if (info.tcpi_state == TCP_ESTABLISHED) {
+      is_heard = true;
       shutdown(made, SHUT_WR);
-      getsockopt(made, IPPROTO_TCP, TCP_INFO, &info, &(size = sizeof(info)));
+      ask();
     }
     is_settled =
         info.tcpi_state != TCP_SYN_SENT && info.tcpi_state != TCP_ESTABLISHED && info.tcpi_state != TCP_FIN_WAIT1;
+    is_heard = is_heard || (is_settled && info.tcpi_state != TCP_CLOSE);
     AcceptAll();
     is_mine = probe_.ss_family == 0;
     if (!is_mine && !is_settled) poll(nullptr, 0, 1);
   }
   probe_ = {};
   close(made);
-  return is_mine;
+  return is_heard && is_settled && !is_mine;
 }
 
 void Listener::HandOver() {
@@ -202,7 +205,8 @@ void Listener::HandOver() {
   // It is the second one that came after this one, where this is the first; else the first one was there before.
   for (uint32_t place : {1u, 0u}) {
     SendNewTo(place);
-    if (has_next_ = !GetsNew(); has_next_) return;
+    has_next_ = OthersGetNew();
+    if (has_next_) return;
   }
   SendNewTo(kNoPlace);
 }

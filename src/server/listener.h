@@ -46,7 +46,7 @@ class Listener : public Watched {
   void AcceptAll();
   void Serve(int made, const sockaddr_storage& address);
   void SendNewTo(uint32_t place);
-  bool GetsNew();
+  bool OthersGetNew();
 
   Doors& doors_;
   const Door door_;
@@ -55,7 +55,7 @@ class Listener : public Watched {
   const bool is_handed_;
   int descriptor_ = -1;
   const bool is_shared_;
-  std::atomic<bool> has_next_{false};
+  bool has_next_ = false;
   sockaddr_storage probe_{};  // where its own connection comes from
   int port_ = 0;
 };

@@ -6,7 +6,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -193,7 +192,7 @@ bool Listener::OthersGetNew() {
     is_heard = is_heard || (is_settled && info.tcpi_state != TCP_CLOSE);
     AcceptAll();
     is_mine = probe_.ss_family == 0;
-    if (!is_mine && !is_settled) poll(nullptr, 0, 1);
+    if (!is_mine && !is_settled) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   probe_ = {};
   close(made);

@@ -52,27 +52,28 @@ bool BatchCost::Pays(int64_t rows) {
 
 // Making a size ready takes longer than its runs. Where those are long, it is done for those who wait by the dozen, and
 // not for a few who would be answered sooner one by one.
-bool BatchCost::MayTry(size_t index, int64_t available) const {
+bool BatchCost::MayTry(size_t base, int64_t rows, int64_t available) const {
   constexpr double kLongUs = 1000;
-  return sizes_[0].us < kLongUs || available >= int64_t{2} << index;
+  return sizes_[base].us < kLongUs || available >= 2 * rows;
 }
 
-int64_t BatchCost::Choose(int64_t available, int64_t most, int instances, bool eager) {
-  const int64_t rows = std::min(available, most);
-  const size_t top = IndexOf(rows);
-  if (top == 0) return 1;
-  if (eager && !IsKnown(top)) return available >= most ? most : int64_t{1} << top;
-  if (!IsKnown(0)) return 1;
-  size_t best = 0, known = 0;
+int64_t BatchCost::Choose(int64_t available, int64_t most, int instances, bool eager, int64_t least) {
+  const size_t base = IndexOf(least), top = IndexOf(std::min(available, most));
+  if (top <= base) return least;
+  auto rows_of = [&](size_t index) { return least << (index - base); };
+  auto at_top = [&] { return available >= most ? most : rows_of(top); };
+  if (eager && !IsKnown(top)) return at_top();
+  if (!IsKnown(base)) return least;
+  size_t best = base, known = base;
   auto time_to_last = [&](size_t index) {
     return PerRow(index) *
-           (static_cast<double>(available) / std::max(instances, 1) + static_cast<double>(int64_t{1} << index));
+           (static_cast<double>(available) / std::max(instances, 1) + static_cast<double>(rows_of(index)));
   };
-  for (size_t index = 1; index <= top; ++index) {
+  for (size_t index = base + 1; index <= top; ++index) {
     if (!IsKnown(index)) {
-      if (!eager && MayTry(index, available) && index == known + 1 &&
-          (index == 1 || PerRow(known) < PerRow(known - 1) * kGain))
-        return int64_t{1} << index;
+      if (!eager && MayTry(base, rows_of(index), available) && index == known + 1 &&
+          (known == base || PerRow(known) < PerRow(known - 1) * kGain))
+        return std::min(rows_of(index), most);
       continue;
     }
     known = index;
@@ -81,9 +82,9 @@ int64_t BatchCost::Choose(int64_t available, int64_t most, int instances, bool e
   // Now and then a size beside it, above and below in turn, since what was measured may be old.
   if (++decisions_ % kLookAgain == 0) {
     const bool up = decisions_ / kLookAgain % 2 == 0;
-    best = (up || best == 0) && best < top ? best + 1 : best - 1;
+    best = (up || best == base) && best < top ? best + 1 : best - 1;
   }
-  return best == top && available >= most ? most : int64_t{1} << best;
+  return best == top ? at_top() : rows_of(best);
 }
 
 }  // namespace ferry::server

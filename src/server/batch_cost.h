@@ -18,8 +18,8 @@ class BatchCost {
   bool Pays(int64_t rows);
   // Rows for the next run while `available` wait for `instances` workers: as many as let the last of them be answered
   // soonest. Sizes that are not known yet are tried: the largest at once if `eager`, else by doubling while that
-  // gained.
-  int64_t Choose(int64_t available, int64_t most, int instances, bool eager);
+  // gained. `least`: rows of the first who waits.
+  int64_t Choose(int64_t available, int64_t most, int instances, bool eager, int64_t least = 1);
 
  private:
   struct Size {
@@ -30,7 +30,7 @@ class BatchCost {
   static size_t IndexOf(int64_t rows);
   bool IsKnown(size_t index) const;
   double PerRow(size_t index) const;
-  bool MayTry(size_t index, int64_t available) const;
+  bool MayTry(size_t base, int64_t rows, int64_t available) const;
 
   std::array<Size, 24> sizes_{};
   uint64_t decisions_ = 0;

@@ -14,24 +14,27 @@ constexpr std::chrono::seconds kDrainIdle{1};
 
 }  // namespace
 
-Connection::Connection(EventLoop& loop, int descriptor, uint64_t number, Door door, std::string peer,
-                       std::unique_ptr<TlsStream> tls, RequestHandler& handler, const ConnectionLimits& limits,
-                       std::shared_ptr<const Seat> seat)
+Seat::~Seat() {
+  close(descriptor_);
+  --taken_;
+}
+
+Connection::Connection(EventLoop& loop, std::shared_ptr<const Seat> seat, uint64_t number, Door door, std::string peer,
+                       std::unique_ptr<TlsStream> tls, RequestHandler& handler, const ConnectionLimits& limits)
     : loop_(&loop),
-      descriptor_(descriptor),
+      seat_(std::move(seat)),
+      descriptor_(seat_->descriptor()),
       number_(number),
       door_(door),
       peer_(std::move(peer)),
       tls_(std::move(tls)),
       handler_(handler),
       limits_(limits),
-      seat_(std::move(seat)),
       last_progress_(loop_->now()) {}
 
 Connection::~Connection() {
   protocol_.reset();
   tls_.reset();
-  close(descriptor_);
 }
 
 void Connection::OnReady(bool readable, bool writable, bool broken) {

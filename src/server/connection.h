@@ -24,14 +24,17 @@ struct ConnectionLimits {
   std::chrono::seconds idle_time{75};
 };
 
-// A connection counts from the moment it is accepted, before the thread that serves it has heard of it.
+// A connection counts from the moment it is accepted, before the thread that serves it has heard of it; its socket is
+// closed when nobody has it any more.
 class Seat {
  public:
-  explicit Seat(std::atomic<int>& taken) : taken_(taken) { ++taken_; }
-  ~Seat() { --taken_; }
+  Seat(std::atomic<int>& taken, int descriptor) : descriptor_(descriptor), taken_(taken) { ++taken_; }
+  ~Seat();
   Seat(const Seat&) = delete;
+  int descriptor() const { return descriptor_; }
 
  private:
+  const int descriptor_;
   std::atomic<int>& taken_;
 };
 
@@ -56,9 +59,8 @@ class Protocol {
 
 class Connection : public Watched {
  public:
-  Connection(EventLoop& loop, int descriptor, uint64_t number, Door door, std::string peer,
-             std::unique_ptr<TlsStream> tls, RequestHandler& handler, const ConnectionLimits& limits,
-             std::shared_ptr<const Seat> seat);
+  Connection(EventLoop& loop, std::shared_ptr<const Seat> seat, uint64_t number, Door door, std::string peer,
+             std::unique_ptr<TlsStream> tls, RequestHandler& handler, const ConnectionLimits& limits);
   ~Connection() override;
 
   void OnReady(bool readable, bool writable, bool broken) override;
@@ -91,6 +93,7 @@ class Connection : public Watched {
   void ChooseProtocol();
 
   EventLoop* loop_;
+  const std::shared_ptr<const Seat> seat_;
   const int descriptor_;
   const uint64_t number_;
   const Door door_;
@@ -98,7 +101,6 @@ class Connection : public Watched {
   std::unique_ptr<TlsStream> tls_;
   RequestHandler& handler_;
   const ConnectionLimits& limits_;
-  const std::shared_ptr<const Seat> seat_;
 
   std::unique_ptr<Protocol> protocol_;
   std::string first_bytes_;  // until the protocol is known

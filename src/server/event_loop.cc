@@ -2,7 +2,6 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,28 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kShortWait{100}, kSpin{40};
-constexpr std::chrono::milliseconds kTick{250};
-constexpr std::chrono::nanoseconds kSlice{100'000};  // the least that Linux takes
-
-// What sched_setattr takes; its header and <sched.h> exclude each other.
-struct SchedulingAttributes {
-  uint32_t size, policy;
-  uint64_t flags;
-  int32_t nice;
-  uint32_t priority;
-  uint64_t slice_ns, deadline, period;
-};
-
-// This thread runs for short moments, and wants the CPU at once when it is woken: with a short slice it gets it before
-// threads that compute. Linux before 6.12, and sandboxes, leave it as it was.
-void AskForShortSlices() {
-  constexpr uint64_t kNotForThreadsItStarts = 1;
-  SchedulingAttributes attributes{};
-  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) != 0) return;
-  attributes.flags |= kNotForThreadsItStarts;
-  attributes.slice_ns = kSlice.count();
-  syscall(SYS_sched_setattr, 0, &attributes, 0);
-}
+constexpr std::chrono::milliseconds kTick{250}, kLateTick{1000};
 
 }  // namespace
 
@@ -106,6 +84,8 @@ void EventLoop::Add(int descriptor, uint64_t number, std::unique_ptr<Watched> wa
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.u64 = number;
+  // Nobody is to fail at being removed.
+  if (const size_t all = removed_.size() + watched_.size() + 1; removed_.capacity() < all) removed_.reserve(2 * all);
   watched_[number] = std::move(watched);
   epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event);
 }
@@ -185,7 +165,6 @@ Clock::duration EventLoop::Advance() {
 }
 
 void EventLoop::Run() {
-  AskForShortSlices();
   thread_id_ = std::this_thread::get_id();
   if (clockid_t clock; pthread_getcpuclockid(pthread_self(), &clock) == 0) cpu_clock_ = clock;
   constexpr int kMostEvents = 128;
@@ -193,7 +172,9 @@ void EventLoop::Run() {
   auto next_tick = now_ + kTick;
   ++group_.awake;
   while (!stopping_) {
-    const int count = Wait(events, kMostEvents, static_cast<int>(kTick.count()));
+    // What was there when a tick fell due is read before it: after a pause of the machine that is a lot.
+    const auto due = now_;
+    const int count = Wait(events, kMostEvents, due < next_tick ? static_cast<int>(kTick.count()) : 0);
     bool is_posted = false;
     for (int i = 0; i < count; ++i) {
       if (events[i].data.u64 == 0) {
@@ -212,12 +193,24 @@ void EventLoop::Run() {
     }
     if (is_posted) DoPosted();
     removed_.clear();
-    if (now_ < next_tick) continue;
-    next_tick = now_ + kTick;
-    ForEach([&](Watched& watched) { watched.OnTick(now_); });
-    group_.on_tick(*this);
+    if (due < next_tick || count < 0 || (count == kMostEvents && due < next_tick + kLateTick)) continue;
+    next_tick = due + kTick;
+    Tick(due);
     removed_.clear();
   }
+}
+
+// For want of memory somebody's connection may end, and the others' go on.
+void EventLoop::Tick(Clock::time_point now) try {
+  ForEach([now](Watched& watched) {
+    try {
+      watched.OnTick(now);
+    } catch (const std::exception&) {
+      watched.OnFailure();
+    }
+  });
+  group_.on_tick(*this);
+} catch (const std::exception&) {
 }
 
 }  // namespace ferry::server

@@ -70,6 +70,7 @@ class EventLoop {
  private:
   void Run();
   void DoPosted();
+  void Tick(std::chrono::steady_clock::time_point now);
   int Wait(epoll_event* events, int most, int milliseconds);
   int Spin(epoll_event* events, int most);
   bool MaySpin() const;

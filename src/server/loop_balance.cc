@@ -18,6 +18,18 @@ std::chrono::nanoseconds ReadClock(clockid_t clock) {
 
 }  // namespace
 
+MachineTime ReadMachineTime(const char* path, double cpus, std::chrono::nanoseconds wall,
+                            std::chrono::nanoseconds process) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path, "r"), std::fclose);
+  unsigned long long user = 0, nice = 0, system = 0, idle = 0, waiting = 0;
+  const bool is_told =
+      file && std::fscanf(file.get(), "cpu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle, &waiting) == 5;
+  if (!is_told || user + nice + system + idle + waiting == 0)
+    return {process, std::chrono::duration_cast<std::chrono::nanoseconds>(wall * cpus) - process};
+  const auto ticks = std::chrono::nanoseconds(1'000'000'000 / sysconf(_SC_CLK_TCK));
+  return {ticks * (user + nice + system), ticks * (idle + waiting)};
+}
+
 size_t LoopsWanted(size_t active, size_t most, const LoopLoad& load) {
   constexpr double kFull = 0.85, kFree = 0.5, kNone = 0.1, kFewer = 0.6;
   const auto count = static_cast<double>(active);
@@ -37,8 +49,9 @@ LoopBalance::LoopBalance(LoopGroup& group, std::vector<std::unique_ptr<EventLoop
 }
 
 void LoopBalance::Use(size_t count) {
-  if (count > active_) ++spread_;
+  const bool is_more = count > active_;
   active_ = count;
+  if (is_more) ++spread_;  // whoever sees that deals to all of them
 }
 
 void LoopBalance::OnTick(EventLoop& loop) {
@@ -56,13 +69,9 @@ LoopBalance::Clocks LoopBalance::Read(bool with_machine) const {
   for (size_t i = 0; i < active_; ++i) out.loops += loops_[i]->BusyTime();
   out.process = ReadClock(CLOCK_PROCESS_CPUTIME_ID);
   if (!with_machine) return out;
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/proc/stat", "r"), std::fclose);
-  unsigned long long user = 0, nice = 0, system = 0, idle = 0, waiting = 0;
-  if (file && std::fscanf(file.get(), "cpu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle, &waiting) == 5) {
-    const auto ticks = std::chrono::nanoseconds(1'000'000'000 / sysconf(_SC_CLK_TCK));
-    out.machine_busy = ticks * (user + nice + system);
-    out.machine_idle = ticks * (idle + waiting);
-  }
+  const MachineTime machine = ReadMachineTime("/proc/stat", cpus_, out.wall, out.process);
+  out.machine_busy = machine.busy;
+  out.machine_idle = machine.idle;
   return out;
 }
 

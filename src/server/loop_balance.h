@@ -21,6 +21,14 @@ struct LoopLoad {
 // have the other CPUs. Another one helps where CPUs are idle meanwhile, and not where it takes them from the clients.
 size_t LoopsWanted(size_t active, size_t most, const LoopLoad& load);
 
+struct MachineTime {
+  std::chrono::nanoseconds busy{0}, idle{0};
+};
+
+// Of all CPUs, by /proc/stat. Sandboxes that do not tell are taken to have nobody else in them.
+MachineTime ReadMachineTime(const char* path, double cpus, std::chrono::nanoseconds wall,
+                            std::chrono::nanoseconds process);
+
 class LoopBalance {
  public:
   // `cpus`: what this process may use; 0: nothing is measured, and Use alone decides.

@@ -193,7 +193,7 @@ const std::vector<Setting>& Settings() {
       {"http-address", "ADDRESS", "where to listen for HTTP (0.0.0.0)", FERRY_TEXT(http.address)},
       {"http-port", "PORT", "port of HTTP, which also takes HTTP/2 and gRPC (8000; 0: any that is free)",
        FERRY_INTEGER("http-port", http.port, 0, 65535)},
-      {"reuse-http-port", "BOOL", "let another server listen beside this one",
+      {"reuse-http-port", "BOOL", "let another server listen beside this one, at the port of /metrics too",
        FERRY_BOOLEAN("reuse-http-port", http.reuse_port)},
       {"http-max-input-size", "BYTES", "largest body of a request (67108864)",
        FERRY_INTEGER("http-max-input-size", limits.most_body, 1, int64_t{1} << 40)},
@@ -206,7 +206,7 @@ const std::vector<Setting>& Settings() {
       {"allow-grpc", "BOOL", "serve gRPC (true)", FERRY_BOOLEAN("allow-grpc", grpc.allowed)},
       {"grpc-address", "ADDRESS", "where to listen for gRPC (0.0.0.0)", FERRY_TEXT(grpc.address)},
       {"grpc-port", "PORT", "port of gRPC (8001)", FERRY_INTEGER("grpc-port", grpc.port, 0, 65535)},
-      {"reuse-grpc-port", "BOOL", "let another server listen beside this one",
+      {"reuse-grpc-port", "BOOL", "let another server listen beside this one, at the port of /metrics too",
        FERRY_BOOLEAN("reuse-grpc-port", grpc.reuse_port)},
       {"grpc-max-message-size", "BYTES", "largest message of gRPC (268435456)",
        FERRY_INTEGER("grpc-max-message-size", limits.most_message, 1, INT32_MAX)},
@@ -420,6 +420,7 @@ ServerOptions ParseOptions(const std::vector<std::string>& words) {
   options.service.most_body = options.limits.most_body;
   options.service.most_message = options.limits.most_message;
   if (options.metrics.address.empty()) options.metrics.address = options.http.address;
+  options.metrics.reuse_port = options.http.reuse_port || options.grpc.reuse_port;
   return options;
 }
 

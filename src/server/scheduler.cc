@@ -166,13 +166,13 @@ int64_t Scheduler::AvailableRows(const Job& first) const {
   return rows;
 }
 
-// How many rows a run should have now; 0: wait for more.
-int64_t Scheduler::RowsToTake(int64_t available, bool waited) {
-  // While a batch is still to be proven its rows are computed twice: with two that is soon done.
+// How many rows a run should have now that begins with a request of `first` rows; 0: wait for more.
+int64_t Scheduler::RowsToTake(int64_t first, int64_t available, bool waited) {
+  // While a batch is still to be proven its rows are computed twice: with two requests that is soon done.
   const bool is_proven = !config_.is_batch_assumed || proofs_.load(std::memory_order_relaxed) >= kProofsWanted;
-  const int64_t most = is_proven ? config_.max_batch_size : std::min<int64_t>(config_.max_batch_size, 2);
+  const int64_t most = is_proven ? config_.max_batch_size : std::min<int64_t>(config_.max_batch_size, 2 * first);
   const bool has_wishes = !config_.preferred_sizes.empty() || config_.queue_delay_us > 0;
-  if (!has_wishes) return cost_.Choose(available, most, config_.instances, !config_.is_batch_assumed);
+  if (!has_wishes) return cost_.Choose(available, most, config_.instances, !config_.is_batch_assumed, first);
   if (!cost_.Pays(std::min(std::max<int64_t>(available, 2), most))) return 1;
   if (available >= most) return most;
   int64_t preferred = 0;
@@ -181,7 +181,7 @@ int64_t Scheduler::RowsToTake(int64_t available, bool waited) {
   if (preferred > 0) return preferred;
   if (config_.queue_delay_us > 0 && !waited) return 0;
   if (!config_.preferred_sizes.empty()) return available;
-  int64_t rows = 1;  // few sizes, since each is made ready once
+  int64_t rows = first;  // few sizes, since each is made ready once
   while (rows * 2 <= available) rows *= 2;
   return rows;
 }
@@ -199,7 +199,7 @@ Scheduler::Batch Scheduler::TakeBatch(std::unique_lock<std::mutex>& lock) {
     const int64_t available = AvailableRows(first);
     const auto until = first.queued + std::chrono::microseconds(config_.queue_delay_us);
     const bool waited = Clock::now() >= until || stopping_;
-    wanted = RowsToTake(available, waited);
+    wanted = RowsToTake(first.rows, available, waited);
     if (wanted > 0) break;
     wake_.wait_until(lock, until);
     queue = first_queue();

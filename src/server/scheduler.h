@@ -48,7 +48,7 @@ class Scheduler {
   void Work();
   Batch TakeBatch(std::unique_lock<std::mutex>& lock);
   void DropExpired(Clock::time_point now, Batch& dropped);
-  int64_t RowsToTake(int64_t available, bool waited);
+  int64_t RowsToTake(int64_t first, int64_t available, bool waited);
   int64_t AvailableRows(const Job& first) const;
   struct RunCost {
     Clock::time_point begun, ended;

@@ -4,9 +4,10 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <future>
-#include <map>
 
 #include "base/error.h"
 #include "base/version.h"
@@ -18,10 +19,9 @@ namespace {
 
 // Between HTTP/2's notice and the last stream that is taken.
 constexpr std::chrono::milliseconds kNotice{200};
-// Until who was connecting when new ones were sent elsewhere has come in.
-constexpr std::chrono::milliseconds kSettling{30};
-// What connecting takes at most, once the client has been heard.
-constexpr std::chrono::milliseconds kHandshake{300};
+// What connecting takes, once the client has been heard; and what it takes the slow, who are waited for where another
+// server has the port meanwhile.
+constexpr std::chrono::milliseconds kHandshake{300}, kSlowHandshake{3000};
 
 // Every connection is a descriptor.
 void RaiseDescriptorLimit() {
@@ -67,7 +67,8 @@ class Server {
     const sigset_t signals = AwaitedSignals();
     for (auto& loop : loops_) loop->Start();
     // A server that shares another's port, or was handed its sockets, gets clients as soon as it listens.
-    const bool has_clients = SharesPort() || !handed_.empty();
+    const bool is_handed = std::any_of(handed_.begin(), handed_.end(), [](int each) { return each >= 0; });
+    const bool has_clients = SharesPort() || is_handed;
     if (!has_clients) Listen();
     if (!repository_->LoadAtStart() && options_.exit_on_error) {
       log_.Write(LogLevel::kError, "failed to load all models; --exit-on-error=false serves the others");
@@ -89,26 +90,24 @@ class Server {
   void Listen() {
     if (!options_.tls.certificate.empty()) tls_ = std::make_unique<TlsServer>(options_.tls);
     if (!options_.grpc_tls.certificate.empty()) grpc_tls_ = std::make_unique<TlsServer>(options_.grpc_tls);
-    auto open = [&](Door door, const ListenOptions& listen, TlsServer* tls, const char* name) {
-      if (!listen.allowed) return;
-      int descriptor = -1;
-      if (!handed_.empty()) {
-        descriptor = handed_.front();
-        handed_.erase(handed_.begin());
-      }
-      auto listener = std::make_unique<Listener>(*doors_, door, listen, tls, descriptor);
-      log_.Write(LogLevel::kInfo, Cat("Started ", name, " at ", listen.address, ":", listener->port()));
-      Listener* made = listener.get();
-      listeners_.push_back(made);
-      auto held = std::make_shared<std::unique_ptr<Listener>>(std::move(listener));
-      loops_[0]->Do([this, held] {
-        const int number = (*held)->descriptor();
-        loops_[0]->Add(number, EventLoop::NextNumber(), std::move(*held));
-      });
+    std::vector<std::unique_ptr<Listener>> opened;
+    auto open = [&](Door door, const ListenOptions& listen, TlsServer* tls) {
+      const int descriptor = handed_[static_cast<size_t>(door)];
+      if (listen.allowed) opened.push_back(std::make_unique<Listener>(*doors_, door, listen, tls, descriptor));
     };
-    open(Door::kHttp, options_.http, tls_.get(), "HTTPService");
-    open(Door::kGrpc, options_.grpc, grpc_tls_ ? grpc_tls_.get() : tls_.get(), "GRPCInferenceService");
-    open(Door::kMetrics, options_.metrics, nullptr, "Metrics Service");
+    open(Door::kHttp, options_.http, tls_.get());
+    open(Door::kGrpc, options_.grpc, grpc_tls_ ? grpc_tls_.get() : tls_.get());
+    open(Door::kMetrics, options_.metrics, nullptr);
+    for (auto& listener : opened) listener->Listen();
+    for (auto& listener : opened) {
+      log_.Write(LogLevel::kInfo,
+                 Cat("Started ", listener->name(), " at ", listener->address(), ":", listener->port()));
+      listeners_.push_back(listener.get());
+      OnFirstLoop([&] {
+        const int number = listener->descriptor();
+        loops_[0]->Add(number, EventLoop::NextNumber(), std::move(listener));
+      });
+    }
   }
 
   void WaitForEnd(const sigset_t& signals) {
@@ -126,6 +125,7 @@ class Server {
       Notify("WATCHDOG=1");
     }
     Drain(signals);
+    AtListeners([](Listener& listener) { listener.Close(); });
   }
 
   // Unready at once; who comes in the meantime is still served; then what is under way comes to its end.
@@ -140,40 +140,59 @@ class Server {
     };
     group_.draining = true;
     DrainConnections();
+    const auto handed = Clock::now();
+    AtListeners([](Listener& listener) { listener.HandOver(); });
     const auto delay = std::max<std::chrono::milliseconds>(std::chrono::seconds(options_.drain_delay_seconds), kNotice);
     if (wait(delay)) return;
-    if (SharesPort() && !HandOver(wait)) return;
-    AtListeners([](Listener& listener) { listener.RefuseNew(); });
+    AtListeners([](Listener& listener) {
+      listener.HandOver();  // to one that has come meanwhile
+      listener.RefuseNew();
+    });
     if (wait(kHandshake)) return;
-    AtListeners([](Listener& listener) { listener.Close(); });
+    bool is_open = false;
+    AtListeners([&](Listener& listener) {
+      if (!listener.has_next()) return listener.Close();
+      is_open = true;
+    });
     DrainConnections();
     const auto until = Clock::now() + std::chrono::seconds(options_.exit_timeout_seconds);
-    while (Clock::now() < until && (doors_->connections > 0 || service_->in_flight() > 0))
-      if (wait(std::chrono::milliseconds(20))) return;
+    auto is_busy = [&] {
+      return doors_->connections > 0 || service_->in_flight() > 0 ||
+             (is_open && Clock::now() < handed + kSlowHandshake);
+    };
+    while (Clock::now() < until) {
+      if (!is_busy()) {
+        if (!is_open) return;
+        AtListeners([](Listener& listener) { listener.Close(); });
+        DrainConnections();
+        is_open = false;
+      } else if (wait(std::chrono::milliseconds(20))) {
+        return;
+      }
+    }
   }
 
-  // Who is new goes to the server that came after this one, which is the second where this is the first. Where the
-  // others came first it gets them all itself, and it is the first one that they are sent to.
-  bool HandOver(const std::function<bool(std::chrono::milliseconds)>& wait) {
-    AtListeners([](Listener& listener) { listener.SendNewTo(1); });
-    if (wait(kSettling)) return false;
-    std::map<Listener*, uint64_t> accepted;
-    AtListeners([&](Listener& listener) { accepted[&listener] = listener.accepted(); });
-    if (wait(kSettling)) return false;
-    AtListeners([&](Listener& listener) {
-      if (listener.accepted() != accepted[&listener]) listener.SendNewTo(0);
-    });
-    return !wait(kSettling);
-  }
-
-  // Returns once it is done: who was accepted by then is counted among the connections.
-  void AtListeners(const std::function<void(Listener&)>& work) {
+  // Returns once it is done: who was accepted by then is counted among the connections. Throws what the work does.
+  void OnFirstLoop(const std::function<void()>& work) {
     std::promise<void> done;
     loops_[0]->Do([&] {
-      for (Listener* listener : listeners_) work(*listener);
-      done.set_value();
+      try {
+        work();
+        done.set_value();
+      } catch (...) {
+        done.set_exception(std::current_exception());
+      }
     });
-    done.get_future().wait();
+    done.get_future().get();
+  }
+
+  void AtListeners(const std::function<void(Listener&)>& work) {
+    OnFirstLoop([&] {
+      for (Listener* listener : listeners_) try {
+          work(*listener);
+        } catch (const std::exception&) {  // for want of memory somebody is not accepted
+        }
+    });
   }
 
   void DrainConnections() {
@@ -205,7 +224,7 @@ class Server {
   std::unique_ptr<LoopBalance> balance_;
   std::unique_ptr<Doors> doors_;
   std::unique_ptr<TlsServer> tls_, grpc_tls_;
-  std::vector<int> handed_ = HandedSockets();
+  const std::array<int, 3> handed_ = HandedSockets();
   std::vector<Listener*> listeners_;
 };
 

@@ -64,6 +64,19 @@ TEST(BatchCost, ALargeGainFillsBatches) {
   EXPECT_EQ(cost.Choose(9, 32, 2, false), 8);
 }
 
+TEST(BatchCost, RequestsOfSeveralRowsAreDoubled) {
+  BatchCost cost;
+  EXPECT_EQ(cost.Choose(12, 32, 1, false, 3), 3);
+  Measure(cost, 3, 100);
+  EXPECT_EQ(cost.Choose(12, 32, 1, false, 3), 6);
+  EXPECT_EQ(cost.Choose(5, 32, 1, false, 3), 6);  // 3 and 2
+  EXPECT_EQ(cost.Choose(3, 32, 1, false, 3), 3);
+  EXPECT_EQ(cost.Choose(40, 4, 1, false, 3), 4);
+  EXPECT_EQ(cost.Choose(64, 32, 1, false, 33), 33);
+  Measure(cost, 6, 120);
+  EXPECT_EQ(cost.Choose(12, 32, 1, false, 3), 12);
+}
+
 TEST(BatchCost, RunsWithMoreThreadsCountOnlyUntilOthersAreKnown) {
   BatchCost cost;
   cost.NoteShared(1, 50);

@@ -2,6 +2,7 @@
 
     operation.py FERRY_SERVER [SOAK_SECONDS]
 """
+import fcntl
 import http.client
 import http.server
 import importlib.util
@@ -133,70 +134,186 @@ class Operation(unittest.TestCase):
         self.assertEqual(spans["compute"]["parentSpanId"], spans["inference"]["spanId"])
         self.assertIn({"key": "input.x", "value": {"stringValue": "FP32[1,4]"}}, spans["inference"]["attributes"])
 
+    def start(self, *options, **more):
+        server = Server(BINARY, *options, **more)
+        self.addCleanup(server.kill)
+        return server
+
+    def until(self, wanted):
+        end = time.monotonic() + 20
+        while not wanted():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+
     def test_hand_over(self):
         """Servers on the same port take over from each other, and no request fails."""
         models = repository(self.folder.name + "/m", p=plain)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        options = ["--reuse-http-port=true", f"--http-port={port}", "--drain-delay=1"]
+        server = self.start("--reuse-http-port=true", "--drain-delay=1", repository=models)
+        options = ["--reuse-http-port=true", f"--http-port={server.http_port}", "--drain-delay=1"]
         wrong, answered, stop = [], [0], threading.Event()
+
+        def ask(client):
+            client.request("POST", "/v2/models/p/infer", ones())
+            answer = client.getresponse()
+            answer.read()
+            answered[0] += 1
+            if answer.status != 200:
+                wrong.append(answer.status)
+            if answer.getheader("connection") == "close":
+                client.close()
+                return None
+            return client
 
         def drive():
             client, serial = None, 0
             while not stop.is_set():
                 serial += 1
+                begun, is_used = time.monotonic(), client is not None and serial % 5 != 0
                 try:
-                    if client is None or serial % 5 == 0:
-                        client = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-                    client.request("POST", "/v2/models/p/infer", ones())
-                    answer = client.getresponse()
-                    answer.read()
+                    if not is_used:
+                        client = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=20)
+                    client = ask(client)
                 except (OSError, http.client.HTTPException) as error:
+                    # A client that did not get the CPU is idle, and is not waited for by who leaves.
+                    if isinstance(error, ConnectionError) and (is_used or time.monotonic() > begun + 0.3):
+                        client = None
+                        continue
                     wrong.append(repr(error))
                     return
-                answered[0] += 1
-                if answer.status != 200:
-                    wrong.append(answer.status)
-                if answer.getheader("connection") == "close":
-                    client.close()
-                    client = None
-        server = Server(BINARY, *options, repository=models)
-        threads = [threading.Thread(target=drive) for _ in range(4)]
+        self.addCleanup(stop.set)
+        threads = [threading.Thread(target=drive, daemon=True) for _ in range(4)]
         for thread in threads:
             thread.start()
-        time.sleep(0.5)
+        self.until(lambda: answered[0] > 100 or wrong)
+        leaving = server
         for _ in range(3):
-            follower = Server(BINARY, *options, repository=models)
+            follower = self.start(*options, repository=models)
             time.sleep(0.3)
-            self.assertEqual(server.stop(), 0)
-            server, before, until = follower, answered[0], time.monotonic() + 20
-            while answered[0] == before and not wrong and time.monotonic() < until:
-                time.sleep(0.01)
-            self.assertGreater(answered[0], before)
+            self.assertEqual(leaving.stop(), 0)
+            leaving, before = follower, answered[0]
+            self.until(lambda: answered[0] > before or wrong)
         stop.set()
         for thread in threads:
-            thread.join()
-        self.assertEqual(server.stop(), 0)
+            thread.join(30)
+        self.assertEqual(leaving.stop(), 0)
         self.assertEqual(wrong, [])
+
+    def test_hand_over_without_traffic(self):
+        """Who is new goes to the server that stays at once, whichever came first; one that leaves in haste leaves nothing behind."""
+        plain(self.folder.name + "/a/a/1/model.onnx")
+        plain(self.folder.name + "/b/b/1/model.onnx")
+
+        def start(model, *options):
+            return self.start("--reuse-http-port=true", "--drain-delay=60", *options, repository=f"{self.folder.name}/{model}")
+        for leaves_first in (True, False):
+            servers = [start("a")]
+            port = servers[0].http_port
+            servers.append(start("b", f"--http-port={port}"))
+            leaves, stays, model = (*servers, "b") if leaves_first else (*servers[::-1], "a")
+
+            def answers(name):
+                return [stays.request("GET", f"/v2/models/{name}/ready", port=port)[0] == 200 for _ in range(40)]
+            self.assertIn(False, answers(model))
+            leaves.process.send_signal(signal.SIGTERM)
+            self.until(lambda: all(answers(model)))
+            self.assertIsNone(leaves.process.poll())
+            leaves.process.send_signal(signal.SIGTERM)
+            self.assertEqual(leaves.process.wait(20), 0)
+            third = start("ba"[model == "b"], f"--http-port={port}")
+            shared = answers(model)
+            self.assertTrue(True in shared and False in shared, shared)
+            third.kill()
+            stays.kill()
+
+    def test_second_server(self):
+        """Beside one whose ports are given it gets /metrics's, too; one that cannot have all of them disturbs nobody."""
+        models = repository(self.folder.name + "/m", p=plain)
+        first = self.start("--reuse-http-port=true", "--reuse-grpc-port=true", repository=models)
+        options = [f"--http-port={first.http_port}", f"--metrics-port={first.metrics_port}", "--reuse-http-port=true"]
+        grpc_port = f"--grpc-port={first.grpc_port}"
+        second = self.start(*options, grpc_port, "--reuse-grpc-port=true", repository=models)
+        self.assertEqual((second.http_port, second.grpc_port, second.metrics_port), (first.http_port, first.grpc_port, first.metrics_port))
+        self.assertEqual(second.stop(), 0)
+        wrong, answered, stop = [], [0], threading.Event()
+
+        def drive():
+            while not stop.is_set():
+                try:
+                    wrong.extend([] if first.get("/v2/health/live")[0] == 200 else ["not live"])
+                    answered[0] += 1
+                except (OSError, http.client.HTTPException) as error:
+                    wrong.append(repr(error))
+        self.addCleanup(stop.set)
+        threads = [threading.Thread(target=drive, daemon=True) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for _ in range(5):
+            with self.assertRaisesRegex(RuntimeError, "cannot listen on .*:" + str(first.grpc_port)):
+                self.start(*options, grpc_port, repository=models)
+        stop.set()
+        for thread in threads:
+            thread.join(30)
+        self.assertEqual(wrong, [])
+        self.assertGreater(answered[0], 0)
+        self.assertEqual(first.stop(), 0)
+
+    @unittest.skipUnless(os.uname().machine == "x86_64", "the numbers of its system calls")
+    def test_filters(self):
+        """A sandbox may kill who asks for resources, as systemd does by SystemCallFilter=~@resources."""
+        resources = [141, 142, 144, 160, 203, 237, 238, 251, 256, 279, 314]  # setpriority … sched_setattr
+        program = self.folder.name + "/filtered"
+        with open(program, "w") as file:
+            file.write(f'''#!{sys.executable}
+import ctypes, os, struct, sys
+code = [(0x20, 0, 0, 0)] + [(0x15, {len(resources)} - i, 0, n) for i, n in enumerate({resources})]
+code += [(6, 0, 0, 0x7fff0000), (6, 0, 0, 0x80000000)]  # allow; kill the process
+text = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *x) for x in code))
+filter = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code), ctypes.addressof(text)))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, filter, 0, 0) == 0
+os.execv({BINARY!r}, sys.argv)
+''')
+        os.chmod(program, 0o755)
+        with Server(program, repository=repository(self.folder.name + "/m", p=plain)) as server:
+            self.assertEqual(server.request("POST", "/v2/models/p/infer", ones())[0], 200)
 
     def test_handed_sockets(self):
         """A socket that is handed over, as systemd does it, outlives the server: the next one answers who waits at it."""
         models = repository(self.folder.name + "/m", p=plain)
-        command = [BINARY, "--model-repository", models, "--allow-grpc=false", "--allow-metrics=false"]
 
-        def start():
-            return subprocess.Popen(["sh", "-c", 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@" 3<&0', "sh", *command], stdin=door,
-                                    stderr=subprocess.DEVNULL)
-        with socket.create_server(("127.0.0.1", 0)) as door:
-            for _ in range(2):
-                client = http.client.HTTPConnection(*door.getsockname(), timeout=20)
-                client.request("POST", "/v2/models/p/infer", ones())
-                server = start()
-                self.assertEqual(client.getresponse().status, 200)
-                client.close()
-                server.send_signal(signal.SIGTERM)
-                self.assertEqual(server.wait(20), 0)
+        def start(doors, *options):
+            sockets = [door.fileno() for door in doors]
+            program = ("import os, sys; [os.dup2(number, 3 + i) for i, number in enumerate(%r)]; "
+                       "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='%d'); os.execv(sys.argv[1], sys.argv[1:])")
+            server = subprocess.Popen([sys.executable, "-c", program % (sockets, len(sockets)), BINARY, "--model-repository", models, *options],
+                                      pass_fds=sockets, stderr=subprocess.DEVNULL)
+            self.addCleanup(lambda: (server.kill(), server.wait()))
+            return server
+
+        def end(server):
+            server.send_signal(signal.SIGTERM)
+            self.assertEqual(server.wait(20), 0)
+
+        def door():
+            # Not among the numbers that they are handed over as.
+            with socket.create_server(("127.0.0.1", 0)) as made:
+                high = socket.socket(fileno=fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, 20))
+            self.addCleanup(high.close)
+            return high
+        http_door, grpc_door, metrics_door = door(), door(), door()
+        for _ in range(2):
+            client = http.client.HTTPConnection(*http_door.getsockname(), timeout=20)
+            client.request("POST", "/v2/models/p/infer", ones())
+            server = start([http_door], "--allow-grpc=false", "--allow-metrics=false")
+            self.assertEqual(client.getresponse().status, 200)
+            client.close()
+            end(server)
+        # A door that is not allowed leaves its socket to nobody.
+        client = http.client.HTTPConnection(*metrics_door.getsockname(), timeout=20)
+        client.request("GET", "/metrics")
+        server = start([http_door, grpc_door, metrics_door], "--allow-grpc=false")
+        self.assertEqual(client.getresponse().status, 200)
+        end(server)
 
     def test_pause(self):
         """The machine stood still for longer than any time-out: what clients sent meanwhile is answered."""

@@ -113,6 +113,11 @@ class Server:
                 raise
         return self.process.returncode
 
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
     def __enter__(self):
         return self
 

@@ -67,7 +67,9 @@ class SchedulerTest : public testing::Test {
   void Submit(float value, std::function<void(Job&)> done, uint64_t priority = 0, uint64_t timeout_us = 0) {
     auto job = std::make_unique<Job>();
     job->received = Clock::now();
-    job->request.inputs.emplace_back("x", Tensor::FromVector<float>({value, value}, {1, 2}));
+    job->rows = rows_;
+    job->request.inputs.emplace_back(
+        "x", Tensor::FromVector<float>(std::vector<float>(static_cast<size_t>(2 * rows_), value), {rows_, 2}));
     job->request.priority = priority;
     job->request.timeout_us = timeout_us;
     job->output_names = {"y"};
@@ -95,6 +97,7 @@ class SchedulerTest : public testing::Test {
   ModelConfig config_;
   ModelStats stats_;
   RunPolicy policy_;
+  int64_t rows_ = 1;  // of each request
   std::mutex mutex_;
   std::vector<float> order_;
   std::promise<void> release_;
@@ -124,6 +127,17 @@ TEST_F(SchedulerTest, ABatchThatIsOnlyAssumedIsProvenByPairs) {
   for (int i = 1; i <= 14; ++i) answers.push_back(Ask(static_cast<float>(i)));
   Release();
   for (size_t i = 0; i < answers.size(); ++i) EXPECT_EQ(answers[i].get().batch, i < 6 ? 2 : 8) << i;
+}
+
+TEST_F(SchedulerTest, RequestsOfTwoRowsProveABatchToo) {
+  config_.is_batch_assumed = true;
+  config_.preferred_sizes = {8};
+  rows_ = 2;
+  Start();
+  std::vector<std::shared_future<Answer>> answers;
+  for (int i = 1; i <= 10; ++i) answers.push_back(Ask(static_cast<float>(i)));
+  Release();
+  for (size_t i = 0; i < answers.size(); ++i) EXPECT_EQ(answers[i].get().batch, i < 6 ? 4 : 8) << i;
 }
 
 TEST_F(SchedulerTest, PrioritiesGoFirst) {

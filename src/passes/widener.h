@@ -24,8 +24,8 @@ bool MentionsWidened(const Type& type, const Widening& widening);
 
 class Widener {
  public:
-  // `facts` are those of the graph as it is; values that `narrow` names stay as they are, and who reads one takes it
-  // so.
+  // `facts` are those of the graph as it is; values of the graph itself that `narrow` names stay as they are, and who
+  // reads one takes it so.
   Widener(Graph& graph, GraphFacts facts, NameMaker& names, Widening widening,
           std::unordered_set<std::string> narrow = {});
   // Says which nodes compute in their own precision, because their operator is not defined for the wider type.
@@ -35,13 +35,16 @@ class Widener {
   void Visit(Graph& graph, const FactsByName& facts);
   void VisitNode(Node node, std::vector<Node>& out);
   const Type* OriginalType(const std::string& name) const;
+  bool IsNarrow(const std::string& name) const;
   bool IsWidened(const std::string& name) const;
   bool StaysNarrow(const Node& node, const Schema* schema, const SchemaParameter* parameter,
                    const std::string& name) const;
+  bool MakesText(const Node& node) const;
   bool RoundsOnPurpose(const Node& node) const;
   std::string CastBefore(const std::string& name, std::vector<Node>& out);
   Node CastAfter(std::string& output);
   bool IsWidenedNumber(int64_t number) const;
+  void KeepPrecision(Node& node) const;
   void WidenAttributes(Node& node, const Schema* schema);
   void WidenConstant(Attribute& attribute) const;
   void SpellOutFloats(Node& node) const;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <map>
 
 #include "engine/session.h"
@@ -151,6 +152,51 @@ TEST(WidenHalves, BodiesReadWhatIsAroundThem) {
                 {MakeStored("turns", Tensor::Scalar<int64_t>(3)), MakeStored("w", Halves({0.5f, 2}, {2}))});
   ASSERT_FALSE(IsAsItWas(model));
   HoldAgainstPlain(model, {Halves({1, -1.5f}, {2})});
+}
+
+// A value of each branch is named like an output of the graph, whose type stays.
+TEST(WidenHalves, BodiesMayReuseNames) {
+  auto branch = [](std::vector<Node> nodes, std::vector<StoredTensor> stored) {
+    return std::make_shared<Graph>(
+        MakeModel({}, std::move(nodes), {MakeInfo("y", kHalf, {2})}, std::move(stored)).graph);
+  };
+  const Model model = MakeModel({MakeInfo("x", kHalf, {2}), MakeInfo("c", DType::kBool, {})},
+                                {MakeNode("If", {"c"}, {"y"},
+                                          {{"then_branch", branch({}, {MakeStored("y", Halves({3, 4}, {2}))})},
+                                           {"else_branch", branch({MakeNode("Mul", {"x", "x"}, {"y"})}, {})}}),
+                                 MakeNode("Mul", {"y", "x"}, {"z"})},
+                                {MakeInfo("y", kHalf), MakeInfo("z", kHalf)});
+  ASSERT_FALSE(IsAsItWas(model));
+  for (bool condition : {true, false})
+    HoldAgainstPlain(model, {Halves({1, -1.5f}, {2}), Tensor::Scalar<bool>(condition)});
+}
+
+TEST(WidenHalves, QuotientsOfQuantizeLinearAreRoundedToTheTypeOfTheirScale) {
+  const Tensor x = Halves({-2.766f, -3.879f, -4.25f}, {3});
+  const Model model =
+      MakeModel({MakeInfo("x", kHalf, {3})},
+                {MakeNode("QuantizeLinear", {"x", "scale", "zero"}, {"q"}), MakeNode("Neg", {"x"}, {"n"})},
+                {MakeInfo("q", DType::kInt8), MakeInfo("n", kHalf)},
+                {MakeStored("scale", Halves({0.0371f}, {})), MakeStored("zero", Tensor::Scalar<int8_t>(0))});
+  ASSERT_FALSE(IsAsItWas(model));
+  const Tensor expected = EvaluateGraph(model.graph, std::vector<Value>{x}, RunServices{})[0].tensor();
+  const Tensor got = RunWidened(model, {x})[0].tensor();
+  EXPECT_EQ(std::memcmp(got.raw(), expected.raw(), 3), 0);
+}
+
+TEST(WidenHalves, TextsHaveTheDigitsOfHalves) {
+  const Tensor x = Halves({0.1f, 3.3f, 1e-5f}, {3});
+  for (const Node& text : {CastTo(DType::kString, "x", "s"), MakeNode("CastLike", {"x", "like"}, {"s"})}) {
+    const Model model =
+        MakeModel({MakeInfo("x", kHalf, {3}), MakeInfo("like", DType::kString, {1})},
+                  {text, MakeNode("Neg", {"x"}, {"n"})}, {MakeInfo("s", DType::kString), MakeInfo("n", kHalf)});
+    ASSERT_FALSE(IsAsItWas(model));
+    const std::vector<Value> inputs = {x, Tensor(DType::kString, {1})};
+    const Tensor made = RunWidened(model, inputs)[0].tensor();
+    const auto texts = made.Span<std::string>();
+    EXPECT_EQ(texts[0], "0.1");
+    EXPECT_EQ(texts[2], "1e-05");
+  }
 }
 
 TEST(WidenHalves, WhatItDoesNotUnderstandStays) {

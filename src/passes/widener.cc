@@ -20,7 +20,7 @@ bool IsContainer(const Type& type) {
 
 Node Cast(const std::string& from, const std::string& to, DType type) {
   Node cast = MakeNode("Cast", {from}, {to}, {{"to", static_cast<int64_t>(type)}});
-  cast.name = to;
+  cast.name = Cat(to, " (cast)");
   return cast;
 }
 
@@ -136,13 +136,13 @@ bool Widener::RoundsOnPurpose(const Node& node) const {
 }
 
 std::string Widener::CastBefore(const std::string& name, std::vector<Node>& out) {
-  std::string narrowed = names_.Make(Cat(name, "_narrow"));
+  std::string narrowed = names_.Make(Cat(name, " (as ", OriginalType(name)->dtype, ")"));
   out.push_back(Cast(name, narrowed, OriginalType(name)->dtype));
   return narrowed;
 }
 
 Node Widener::CastAfter(std::string& output) {
-  std::string narrowed = names_.Make(Cat(output, "_narrow"));
+  std::string narrowed = names_.Make(Cat(output, " (as ", OriginalType(output)->dtype, ")"));
   Node cast = Cast(narrowed, output, widening_.to);
   output = narrowed;
   return cast;

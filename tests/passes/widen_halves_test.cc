@@ -199,6 +199,49 @@ TEST(WidenHalves, TextsHaveTheDigitsOfHalves) {
   }
 }
 
+TEST(WidenHalves, EdgesAreCastWhereTheyAreReadAndMade) {
+  Model model = MakeModel({MakeInfo("a", kHalf, {2}), MakeInfo("b", kHalf, {2}), MakeInfo("unread", kHalf, {2})},
+                          {MakeNode("Neg", {"a"}, {"x"}), MakeNode("Mul", {"b", "a"}, {"y"})},
+                          {MakeInfo("x", kHalf), MakeInfo("y", kHalf)});
+  model.graph.nodes[1].name.clear();
+  const Graph graph = Widened(model);
+  std::vector<std::string> nodes;
+  for (const Node& node : graph.nodes) nodes.push_back(node.name);
+  EXPECT_EQ(nodes, (std::vector<std::string>{"a (as float) (cast)", "Neg_x", "x (cast)", "b (as float) (cast)", "y",
+                                             "y (cast)"}));
+  HoldAgainstPlain(model, {Halves({1, 2}, {2}), Halves({3, 4}, {2}), Halves({5, 6}, {2})});
+}
+
+TEST(WidenHalves, AttentionAppendsToItsCacheOfHalves) {
+  for (int64_t queries : {1, 5}) {
+    const auto heads = [&](const char* name, int64_t width) { return MakeInfo(name, kHalf, {1, queries, width}); };
+    Node attention = MakeNode("GroupQueryAttention", {"q", "k", "v", "pk", "pv", "last", "total"}, {"y", "nk", "nv"},
+                              {{"num_heads", int64_t{4}}, {"kv_num_heads", int64_t{2}}});
+    attention.domain = "com.microsoft";
+    Model model = MakeModel(
+        {heads("q", 32), heads("k", 16), heads("v", 16), MakeInfo("pk", kHalf, {1, 2, 12, 8}),
+         MakeInfo("pv", kHalf, {1, 2, 12, 8})},
+        {attention}, {MakeInfo("y", kHalf), MakeInfo("nk", kHalf), MakeInfo("nv", kHalf)},
+        {MakeStored("last", Tensor::FromVector<int32_t>({9})), MakeStored("total", Tensor::Scalar<int32_t>(10))});
+    model.opsets.push_back({"com.microsoft", 1, {}});
+    EXPECT_EQ(testing::Count(Widened(model), "Cast"), 4) << "q, k, v and y";
+    const std::vector<Value> inputs = {SomeHalves({1, queries, 32}), SomeHalves({1, queries, 16}),
+                                       SomeHalves({1, queries, 16}), SomeHalves({1, 2, 12, 8}),
+                                       SomeHalves({1, 2, 12, 8})};
+    HoldAgainstPlain(model, inputs);
+    const std::vector<Value> expected = EvaluateGraph(model.graph, inputs, RunServices{});
+    const Tensor keys = inputs[3].tensor().Clone(), values = inputs[4].tensor().Clone();
+    RunOptions options;
+    options.place_result = [&](size_t i, DType, const Shape&) { return i == 1 ? keys : i == 2 ? values : Tensor(); };
+    const std::vector<Value> got = Session::FromModel(model)->Run(
+        std::vector<NamedValue>{{"q", inputs[0]}, {"k", inputs[1]}, {"v", inputs[2]}, {"pk", keys}, {"pv", values}}, {},
+        options);
+    EXPECT_EQ(got[1].tensor().raw(), keys.raw());
+    // Rows behind the new ones stay as they are.
+    EXPECT_EQ(std::memcmp(keys.raw(), expected[1].tensor().raw(), 10 * 8 * 2), 0);
+  }
+}
+
 TEST(WidenHalves, WhatItDoesNotUnderstandStays) {
   const Node neg = MakeNode("Neg", {"x"}, {"y"});
   EXPECT_TRUE(IsAsItWas(MakeModel({MakeInfo("x", DType::kFloat, {2})}, {neg}, {MakeInfo("y")}))) << "no halves";

@@ -6,6 +6,7 @@
 #include "graph/scopes.h"
 #include "graph/standard.h"
 #include "onnx/node_rewrite.h"
+#include "ops/operator.h"
 #include "ops/support/cache_outputs.h"
 #include "ops/traits.h"
 #include "passes/pipeline_parts.h"
@@ -73,7 +74,7 @@ class Halves {
     return computes && is_known;
   }
 
-  void Run() {
+  WidenedWeights Run() {
     Model around;  // names are made for a whole model
     around.graph = std::move(graph_);
     NameMaker names(around);
@@ -82,9 +83,11 @@ class Halves {
     KeepEdges(graph, names);
     KeepTables(graph, names);
     SpellOutCasts(graph, facts_.values);
-    Widener(graph, std::move(facts_), names, kHalvesToFloat, std::move(narrow_)).Run();
+    Widener widener(graph, std::move(facts_), names, kHalvesToFloat, std::move(narrow_));
+    widener.Run();
     RemoveNoOps(graph, {});
     graph_ = std::move(around.graph);
+    return widener.TakeWeights();
   }
 
  private:
@@ -257,10 +260,30 @@ bool HasHalves(const Graph& graph) {
 
 }  // namespace
 
-void WidenHalves(Graph& graph) {
-  if (!HasHalves(graph)) return;
+WidenedWeights WidenHalves(Graph& graph) {
+  if (!HasHalves(graph)) return {};
   Halves halves(graph);
-  if (halves.CanBeWidened()) halves.Run();
+  return halves.CanBeWidened() ? halves.Run() : WidenedWeights();
+}
+
+void NarrowMatrices(Graph& graph, const WidenedWeights& weights) {
+  std::unordered_map<const void*, const Tensor*> before;
+  for (const WidenedWeight& weight : weights)
+    if (weight.narrow.rank() == 2 && weight.narrow.bytes() > kLargeTable) before[weight.wide.raw()] = &weight.narrow;
+  if (before.empty()) return;
+  std::unordered_set<std::string> others;
+  for (const ValueInfo& output : graph.outputs) others.insert(output.name);
+  for (const ValueInfo& input : graph.inputs) others.insert(input.name);
+  for (const Node& node : graph.nodes) {
+    const bool multiplies =
+        IsStandard(node, "MatMul") || (node.op_type == "FusedMatMul" && node.domain == kInternalDomain);
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (!multiplies || i != 1) others.insert(node.inputs[i]);
+    for (std::string& name : CapturedNames(node)) others.insert(std::move(name));
+  }
+  for (StoredTensor& stored : graph.initializers)
+    if (auto found = before.find(stored.tensor.raw()); found != before.end() && !others.count(stored.name))
+      stored = MakeStored(stored.name, *found->second);
 }
 
 }  // namespace ferry

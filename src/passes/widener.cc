@@ -56,6 +56,7 @@ void Widener::Visit(Graph& graph, const FactsByName& facts) {
     if (!widening_.takes(initializer.dtype) || IsNarrow(initializer.name)) continue;
     const Tensor narrow = initializer.Get();
     initializer = MakeStored(initializer.name, CastTensor(narrow, widening_.to));
+    if (widening_.keeps_rounding) weights_.push_back({narrow, initializer.tensor});
     DropPages(narrow.raw(), narrow.bytes());  // of the model's file, which nobody reads again
   }
   std::vector<Node> nodes = std::move(graph.nodes);

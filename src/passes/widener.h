@@ -22,6 +22,12 @@ Type Widen(const Type& type, const Widening& widening);
 // Containers too.
 bool MentionsWidened(const Type& type, const Widening& widening);
 
+// A weight as it was and as it is. Addresses of wide ones tell them apart while both are kept.
+struct WidenedWeight {
+  Tensor narrow, wide;
+};
+using WidenedWeights = std::vector<WidenedWeight>;
+
 class Widener {
  public:
   // `facts` are those of the graph as it is; values of the graph itself that `narrow` names stay as they are, and who
@@ -30,6 +36,7 @@ class Widener {
           std::unordered_set<std::string> narrow = {});
   // Says which nodes compute in their own precision, because their operator is not defined for the wider type.
   std::vector<std::string> Run();
+  WidenedWeights TakeWeights() { return std::move(weights_); }
 
  private:
   void Visit(Graph& graph, const FactsByName& facts);
@@ -59,6 +66,7 @@ class Widener {
   FactsByName widened_facts_;
   std::vector<const FactsByName*> scopes_;
   std::vector<std::string> kept_;
+  WidenedWeights weights_;
 };
 
 }  // namespace ferry

@@ -258,6 +258,44 @@ TEST(WidenHalves, WhatItDoesNotUnderstandStays) {
                                   {MakeStored("at", Tensor::Scalar<int64_t>(0))})));
 }
 
+TEST(WidenHalves, MatricesOfProductsAreKeptAsHalves) {
+  const Model model =
+      MakeModel({MakeInfo("x", kHalf, {5, 150})},
+                {MakeNode("MatMul", {"x", "along"}, {"m"}),
+                 MakeNode("Gemm", {"m", "across", "b"}, {"g"}, {{"transB", int64_t{1}}}),
+                 MakeNode("MatMul", {"g", "both"}, {"p"}), MakeNode("Transpose", {"p"}, {"t"}),
+                 MakeNode("MatMul", {"both", "t"}, {"y"})},
+                {MakeInfo("y", kHalf)},
+                {MakeStored("along", SomeHalves({150, 333})), MakeStored("across", SomeHalves({301, 333})),
+                 MakeStored("b", SomeHalves({301})), MakeStored("both", SomeHalves({301, 301}))});
+  Model small = model;
+  small.graph.nodes.resize(3);
+  small.graph.outputs = {MakeInfo("p", kHalf)};
+  for (const Model& each : {model, small}) {
+    Graph graph = CopyDeep(each).graph;
+    Optimize(graph);
+    const bool reads_twice = each.graph.nodes.size() > 3;
+    std::map<DType, int> matrices;
+    for (const StoredTensor& stored : graph.initializers) matrices[stored.dtype] += stored.dims.size() == 2;
+    EXPECT_EQ(matrices[kHalf], reads_twice ? 2 : 3);
+  }
+  SessionOptions plain, bf16;
+  plain.optimize = false;
+  bf16.precision = Precision::kBf16;
+  const std::vector<NamedValue> inputs = {{"x", SomeHalves({5, 150})}};
+  const Tensor expected = Session::FromModel(small, plain)->Run(inputs)[0].tensor();
+  for (const SessionOptions& options : {SessionOptions(), bf16}) {
+    const auto session = Session::FromModel(small, options);
+    for (int run = 0; run < 3; ++run) {  // the first packs on the way
+      const Tensor got = session->Run(inputs)[0].tensor();
+      for (int64_t i = 0; i < got.size(); ++i) {
+        const float x = ToFloat(expected.Data<Float16>()[i]), y = ToFloat(got.Data<Float16>()[i]);
+        ASSERT_NEAR(x, y, (std::abs(x) + 2000) * (options.precision == Precision::kBf16 ? 0.1f : 4e-3f)) << i;
+      }
+    }
+  }
+}
+
 TEST(WidenHalves, SessionsDoIt) {
   const Model model = MakeModel({MakeInfo("x", kHalf, {1, 8, 12, 12})},
                                 {MakeNode("Conv", {"x", "w", "b"}, {"c"}), MakeNode("Relu", {"c"}, {"r"}),

@@ -296,6 +296,17 @@ TEST(WidenHalves, MatricesOfProductsAreKeptAsHalves) {
   }
 }
 
+TEST(WidenHalves, ValuesInsideHaveTheirTypesForWhoAsks) {
+  const Model model =
+      MakeModel({MakeInfo("x", kHalf, {3})},
+                {MakeNode("Exp", {"x"}, {"e"}), MakeNode("Tanh", {"e"}, {"t"}), MakeNode("Mul", {"t", "e"}, {"y"})},
+                {MakeInfo("y", kHalf)});
+  const auto session = Session::FromModel(model);
+  const std::vector<NamedValue> inputs = {{"x", Halves({1, -2, 0.5f}, {3})}};
+  for (const char* name : {"e", "t", "y", "x"})
+    EXPECT_EQ(session->Run(inputs, std::vector<std::string>{name})[0].tensor().dtype(), kHalf) << name;
+}
+
 TEST(WidenHalves, SessionsDoIt) {
   const Model model = MakeModel({MakeInfo("x", kHalf, {1, 8, 12, 12})},
                                 {MakeNode("Conv", {"x", "w", "b"}, {"c"}), MakeNode("Relu", {"c"}, {"r"}),

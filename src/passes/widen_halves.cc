@@ -268,8 +268,7 @@ WidenedWeights WidenHalves(Graph& graph) {
 
 void NarrowMatrices(Graph& graph, const WidenedWeights& weights) {
   std::unordered_map<const void*, const Tensor*> before;
-  for (const WidenedWeight& weight : weights)
-    if (weight.narrow.rank() == 2 && weight.narrow.bytes() > kLargeTable) before[weight.wide.raw()] = &weight.narrow;
+  for (const WidenedWeight& weight : weights) before[weight.wide.raw()] = &weight.narrow;
   if (before.empty()) return;
   std::unordered_set<std::string> others;
   for (const ValueInfo& output : graph.outputs) others.insert(output.name);

@@ -18,6 +18,11 @@ bool IsContainer(const Type& type) {
   return (type.kind == Type::Kind::kSequence || type.kind == Type::Kind::kOptional) && type.element;
 }
 
+bool IsLargeMatrix(const Tensor& tensor) {
+  constexpr size_t kLarge = 64 << 10;
+  return tensor.rank() == 2 && tensor.bytes() > kLarge;
+}
+
 Node Cast(const std::string& from, const std::string& to, DType type) {
   Node cast = MakeNode("Cast", {from}, {to}, {{"to", static_cast<int64_t>(type)}});
   cast.name = Cat(to, " (cast)");
@@ -56,7 +61,7 @@ void Widener::Visit(Graph& graph, const FactsByName& facts) {
     if (!widening_.takes(initializer.dtype) || IsNarrow(initializer.name)) continue;
     const Tensor narrow = initializer.Get();
     initializer = MakeStored(initializer.name, CastTensor(narrow, widening_.to));
-    if (widening_.keeps_rounding) weights_.push_back({narrow, initializer.tensor});
+    if (widening_.keeps_rounding && IsLargeMatrix(narrow)) weights_.push_back({narrow, initializer.tensor});
     DropPages(narrow.raw(), narrow.bytes());  // of the model's file, which nobody reads again
   }
   std::vector<Node> nodes = std::move(graph.nodes);

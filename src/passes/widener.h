@@ -36,6 +36,7 @@ class Widener {
           std::unordered_set<std::string> narrow = {});
   // Says which nodes compute in their own precision, because their operator is not defined for the wider type.
   std::vector<std::string> Run();
+  // Large matrices.
   WidenedWeights TakeWeights() { return std::move(weights_); }
 
  private:

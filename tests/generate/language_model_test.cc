@@ -315,6 +315,21 @@ TEST(LanguageModelTest, CachesMayGrowByMoreOrFewerRowsThanThereAreTokens) {
   }
 }
 
+TEST(LanguageModelTest, ASharedCacheMayNotOutgrowItsRoom) {
+  Model model = GroupQueryModel(4096);
+  for (Node& node : model.graph.nodes)
+    if (node.outputs[0] == "total64") node.outputs[0] = "seen";
+  const auto cast = std::find_if(model.graph.nodes.begin(), model.graph.nodes.end(),
+                                 [](const Node& node) { return node.outputs[0] == "total"; });
+  model.graph.nodes.insert(cast, MakeNode("Mul", {"seen", "nine"}, {"total64"}));
+  model.graph.initializers.push_back(MakeStored("nine", Tensor::Scalar<int64_t>(9)));
+  const LanguageModel outgrowing(std::move(model), OneThread());
+  EXPECT_TRUE(outgrowing.shares_cache());
+  Decoding decoding(outgrowing, 4096);
+  decoding.Read(Numbers(250));
+  EXPECT_THROW(decoding.Read(Numbers(10)), Error);
+}
+
 TEST(LanguageModelTest, APairOfACacheIsSaidOnce) {
   LanguageModelNames names;
   names.caches = {{"past_key_values.0.key", "present.0.key"},

@@ -49,6 +49,21 @@ void RenameReads(Graph& graph, const Names& names) {
     if (auto found = seen.find(output.name); found != seen.end()) output.name = found->second;
 }
 
+// What is not, or not only, the matrix of products, whose kernel takes halves.
+std::unordered_set<std::string> ReadOtherwise(const Graph& graph) {
+  std::unordered_set<std::string> others;
+  for (const ValueInfo& output : graph.outputs) others.insert(output.name);
+  for (const ValueInfo& input : graph.inputs) others.insert(input.name);
+  for (const Node& node : graph.nodes) {
+    const bool multiplies =
+        IsStandard(node, "MatMul") || (node.op_type == "FusedMatMul" && node.domain == kInternalDomain);
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (!multiplies || i != 1) others.insert(node.inputs[i]);
+    for (std::string& name : CapturedNames(node)) others.insert(std::move(name));
+  }
+  return others;
+}
+
 class Halves {
  public:
   explicit Halves(Graph& graph) : graph_(graph), facts_(InferGraph(graph, {}, TolerantInference())) {}
@@ -82,6 +97,7 @@ class Halves {
     Graph& graph = around.graph;
     KeepEdges(graph, names);
     KeepTables(graph, names);
+    KeepMatrices(graph);
     SpellOutCasts(graph, facts_.values);
     Widener widener(graph, std::move(facts_), names, kHalvesToFloat, std::move(narrow_));
     widener.Run();
@@ -223,6 +239,14 @@ class Halves {
     }
   }
 
+  // Others become halves again when passes have made products of what reads them: see NarrowMatrices.
+  void KeepMatrices(const Graph& graph) {
+    const std::unordered_set<std::string> others = ReadOtherwise(graph);
+    for (const StoredTensor& stored : graph.initializers)
+      if (IsHalf(stored.dtype) && IsLargeMatrix(stored.tensor) && !others.count(stored.name))
+        narrow_.insert(stored.name);
+  }
+
   // What is cast to the type of another value is rounded as well.
   void SpellOutCasts(Graph& graph, const FactsByName& facts) {
     for (Node& node : graph.nodes) {
@@ -270,16 +294,7 @@ void NarrowMatrices(Graph& graph, const WidenedWeights& weights) {
   std::unordered_map<const void*, const Tensor*> before;
   for (const WidenedWeight& weight : weights) before[weight.wide.raw()] = &weight.narrow;
   if (before.empty()) return;
-  std::unordered_set<std::string> others;
-  for (const ValueInfo& output : graph.outputs) others.insert(output.name);
-  for (const ValueInfo& input : graph.inputs) others.insert(input.name);
-  for (const Node& node : graph.nodes) {
-    const bool multiplies =
-        IsStandard(node, "MatMul") || (node.op_type == "FusedMatMul" && node.domain == kInternalDomain);
-    for (size_t i = 0; i < node.inputs.size(); ++i)
-      if (!multiplies || i != 1) others.insert(node.inputs[i]);
-    for (std::string& name : CapturedNames(node)) others.insert(std::move(name));
-  }
+  const std::unordered_set<std::string> others = ReadOtherwise(graph);
   for (StoredTensor& stored : graph.initializers)
     if (auto found = before.find(stored.tensor.raw()); found != before.end() && !others.count(stored.name))
       stored = MakeStored(stored.name, *found->second);

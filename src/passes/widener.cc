@@ -18,11 +18,6 @@ bool IsContainer(const Type& type) {
   return (type.kind == Type::Kind::kSequence || type.kind == Type::Kind::kOptional) && type.element;
 }
 
-bool IsLargeMatrix(const Tensor& tensor) {
-  constexpr size_t kLarge = 64 << 10;
-  return tensor.rank() == 2 && tensor.bytes() > kLarge;
-}
-
 Node Cast(const std::string& from, const std::string& to, DType type) {
   Node cast = MakeNode("Cast", {from}, {to}, {{"to", static_cast<int64_t>(type)}});
   cast.name = Cat(to, " (cast)");
@@ -30,6 +25,11 @@ Node Cast(const std::string& from, const std::string& to, DType type) {
 }
 
 }  // namespace
+
+bool IsLargeMatrix(const Tensor& tensor) {
+  constexpr size_t kLarge = 64 << 10;
+  return tensor.rank() == 2 && tensor.bytes() > kLarge;
+}
 
 bool MentionsWidened(const Type& type, const Widening& widening) {
   if (type.kind == Type::Kind::kTensor) return widening.takes(type.dtype);

@@ -28,6 +28,8 @@ struct WidenedWeight {
 };
 using WidenedWeights = std::vector<WidenedWeight>;
 
+bool IsLargeMatrix(const Tensor& tensor);
+
 class Widener {
  public:
   // `facts` are those of the graph as it is; values of the graph itself that `narrow` names stay as they are, and who
@@ -36,7 +38,7 @@ class Widener {
           std::unordered_set<std::string> narrow = {});
   // Says which nodes compute in their own precision, because their operator is not defined for the wider type.
   std::vector<std::string> Run();
-  // Large matrices.
+  // Only the large matrices.
   WidenedWeights TakeWeights() { return std::move(weights_); }
 
  private:

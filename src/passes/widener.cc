@@ -7,6 +7,7 @@
 #include "onnx/node_rewrite.h"
 #include "onnx/schema.h"
 #include "ops/support/cast_tensor.h"
+#include "tensor/alignment.h"
 
 namespace ferry {
 namespace {
@@ -60,7 +61,7 @@ void Widener::Visit(Graph& graph, const FactsByName& facts) {
   for (StoredTensor& initializer : graph.initializers) {
     if (!widening_.takes(initializer.dtype) || IsNarrow(initializer.name)) continue;
     const Tensor narrow = initializer.Get();
-    initializer = MakeStored(initializer.name, CastTensor(narrow, widening_.to));
+    initializer = MakeStored(initializer.name, CastTensor(Readable(narrow), widening_.to));
     if (widening_.keeps_rounding && IsLargeMatrix(narrow)) weights_.push_back({narrow, initializer.tensor});
     DropPages(narrow.raw(), narrow.bytes());  // of the model's file, which nobody reads again
   }

@@ -251,9 +251,10 @@ HWY_INLINE void ConvertAll(const From* x, To* y, int64_t count, const Convert& c
   if (i == count) return;
   HWY_ALIGN From from[kLanes] = {};
   HWY_ALIGN To to[kLanes];
-  for (int64_t k = i; k < count; ++k) from[k - i] = x[k];
+  const auto rest = static_cast<size_t>(count - i);  // which may lie at any byte
+  __builtin_memcpy(from, x + i, rest * sizeof(From));
   convert(from, to);
-  for (int64_t k = i; k < count; ++k) y[k] = to[k - i];
+  __builtin_memcpy(y + i, to, rest * sizeof(To));
 }
 
 void WidenHalves(const uint16_t* x, float* y, int64_t count) {

@@ -63,6 +63,26 @@ bool AreOutputsOf(const Graph& graph, const std::vector<std::string>& results) {
                     [](const std::string& name, const ValueInfo& output) { return name == output.name; });
 }
 
+bool MentionsHalves(const Graph& graph) {
+  bool found = false;
+  ForEachGraph(graph, [&](const Graph& inner) {
+    for (const ValueInfo& input : inner.inputs) found |= input.type.dtype == DType::kFloat16;
+    for (const StoredTensor& stored : inner.initializers) found |= stored.dtype == DType::kFloat16;
+    for (const Node& node : inner.nodes) found |= node.Int("to", 0) == static_cast<int64_t>(DType::kFloat16);
+  });
+  return found;
+}
+
+// Inside, halves may be computed as floats, which a caller who asks for a value there is not to see.
+bool MayShowWideHalves(const Graph& graph, const std::vector<std::string>& results, const GraphFacts& facts) {
+  return std::any_of(results.begin(), results.end(), [&](const std::string& name) {
+    const bool leaves = std::any_of(graph.outputs.begin(), graph.outputs.end(),
+                                    [&](const ValueInfo& output) { return output.name == name; });
+    const ValueFacts* found = leaves || graph.FindInput(name) ? nullptr : facts.Find(name);
+    return found && found->type.dtype == DType::kFloat;
+  });
+}
+
 }  // namespace
 
 ProviderOptions ProviderOptionsFrom(const SessionOptions& options) {
@@ -129,12 +149,16 @@ std::shared_ptr<const Program> LoadedModel::Build(const std::vector<const NamedV
   infer.on_error = [](const Node&, const Error&) {};
   infer.weights_anywhere = true;
   const bool is_fast = FastGraphMakes(results);
-  const Graph& chosen = is_fast ? *fast_graph_ : AsWritten();
+  const Graph* chosen = is_fast ? &*fast_graph_ : &AsWritten();
   GraphFacts facts;
   std::shared_ptr<const Graph> special;
   if (is_fast && AreOutputsOf(model_.graph, results))
-    special = compilers_.first().RewriteForShapes(chosen, known, facts);
-  if (!special) facts = InferGraph(chosen, known, infer);
+    special = compilers_.first().RewriteForShapes(*chosen, known, facts);
+  if (!special) facts = InferGraph(*chosen, known, infer);
+  if (is_fast && MayShowWideHalves(model_.graph, results, facts) && MentionsHalves(model_.graph)) {
+    chosen = &AsWritten();
+    facts = InferGraph(*chosen, known, infer);
+  }
   for (const std::string& name : results) {
     if (facts.Find(name)) continue;
     std::vector<std::string> there;
@@ -144,7 +168,7 @@ std::shared_ptr<const Program> LoadedModel::Build(const std::vector<const NamedV
   using Addresses = WeightCache::Addresses;
   WeightCache::PackingBatch batch(weights_);
   std::unique_ptr<Program> program = BuildProgram(
-      {special ? *special : chosen, facts, std::move(names), results, compilers_, weights_, std::move(spaces)});
+      {special ? *special : *chosen, facts, std::move(names), results, compilers_, weights_, std::move(spaces)});
   program->Keep(std::move(special));
   batch.Finish(pool);
   if (packs_in_place_) replaceable_ = has_program_.exchange(true) ? Addresses() : WeightsReadPacked(program->plan());

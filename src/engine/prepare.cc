@@ -98,8 +98,8 @@ void LeaveAsTheyLie(Graph& graph, std::vector<Tensor*>& read) {
   });
   std::unordered_set<const Tensor*> left;
   for (const StoredTensor& initializer : graph.initializers)
-    if (initializer.tensor.dtype() == DType::kFloat && initializer.tensor.bytes() > kSmallTensorBytes &&
-        !in_place.count(initializer.name))
+    if ((initializer.tensor.dtype() == DType::kFloat || initializer.tensor.dtype() == DType::kFloat16) &&
+        initializer.tensor.bytes() > kSmallTensorBytes && !in_place.count(initializer.name))
       left.insert(&initializer.tensor);
   std::erase_if(read, [&](const Tensor* tensor) { return left.count(tensor) > 0; });
 }

@@ -1,6 +1,7 @@
 #include "generate/append_in_place.h"
 
 #include <algorithm>
+#include <set>
 
 #include "graph/editor.h"
 #include "graph/standard.h"
@@ -143,8 +144,9 @@ void TurnType(std::vector<ValueInfo>& infos, const std::string& name) {
 
 bool PutTokensFirst(Graph& graph, const std::vector<std::pair<std::string, std::string>>& caches) {
   Turning turning(graph);
+  std::set<std::string> pasts;
   for (const auto& [past, present] : caches)
-    if (!turning.Fits(past, present)) return false;
+    if (!pasts.insert(past).second || !turning.Fits(past, present)) return false;
   for (const auto& [past, present] : caches) {
     turning.Turn(past, present);
     TurnType(graph.inputs, past);

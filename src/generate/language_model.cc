@@ -162,7 +162,13 @@ void LanguageModel::FindCaches(const Model& model, const LanguageModelNames& nam
            "' has no output that goes with it (present…); pairs can be said with --past PAST=PRESENT");
     pairs.emplace_back(name, present->second);
   }
-  for (const auto& [past, present] : pairs) AddCache(model, past, present);
+  std::set<std::string> pasts, made;
+  for (const auto& [past, present] : pairs) {
+    const bool is_alone = pasts.insert(past).second && made.insert(present).second;
+    Require(is_alone, "the pair of the cache '", Printable(past), "' and '", Printable(present),
+            "' repeats a name of another pair");
+    AddCache(model, past, present);
+  }
 }
 
 void LanguageModel::AddCache(const Model& model, const std::string& past, const std::string& present) {
@@ -296,8 +302,9 @@ std::map<std::string, std::vector<size_t>> LanguageModel::OpenAxes() const {
   return open;
 }
 
-Decoding::Decoding(const LanguageModel& model, int64_t most) : model_(model), most_(most) {
-  if (!model_.shares_cache_ && !model_.appends_in_place_) MakeCaches(0);
+Decoding::Decoding(const LanguageModel& model, int64_t most)
+    : model_(model), most_(most), appends_(model.appends_in_place_) {
+  if (!model_.shares_cache_ && !appends_) MakeCaches(0);
 }
 
 void Decoding::MakeCaches(int64_t rows) {
@@ -325,6 +332,9 @@ void Decoding::Reserve(int64_t rows) {
     for (size_t d = 0; d < *axis; ++d) parts *= before[i].dim(d);
     const size_t bytes = before[i].bytes() / static_cast<size_t>(parts);
     const size_t stride = caches_[i].bytes() / static_cast<size_t>(parts);
+    Require(bytes <= stride && before[i].dtype() == caches_[i].dtype(), "the cache '",
+            Printable(model_.caches_[i].present), "' grows by more than what is read: it is ", before[i].dtype(),
+            before[i].shape());
     for (int64_t part = 0; part < parts; ++part)
       std::memcpy(caches_[i].mutable_raw() + static_cast<size_t>(part) * stride,
                   before[i].raw() + static_cast<size_t>(part) * bytes, bytes);
@@ -391,10 +401,15 @@ Tensor Decoding::Tokens(size_t cache, int64_t count) const {
   return tokens.Reshaped(shape);
 }
 
-void Decoding::KeepCaches(const std::vector<Value>& results) {
+void Decoding::KeepCaches(const std::vector<Value>& results, int64_t total) {
+  auto fits = [&](size_t i) {
+    const Tensor &present = results[i + 1].tensor(), home = Tokens(i, total);
+    return present.dtype() == home.dtype() && present.shape() == home.shape();
+  };
+  for (size_t i = 0; i < caches_.size() && appends_; ++i) appends_ = fits(i);
   for (size_t i = 0; i < caches_.size(); ++i) {
     const Tensor& present = results[i + 1].tensor();
-    if (!model_.appends_in_place_)
+    if (!appends_)
       caches_[i] = present;
     else if (present.address() != caches_[i].address())  // whoever ran it has memory of its own
       std::memcpy(caches_[i].mutable_raw(), present.In(HostMemory()).raw(), present.bytes());
@@ -402,7 +417,7 @@ void Decoding::KeepCaches(const std::vector<Value>& results) {
 }
 
 std::vector<float> Decoding::Step(std::span<const TokenId> ids, const std::atomic<bool>* cancelled) {
-  const bool appends = model_.appends_in_place_, stays = appends || model_.shares_cache_;
+  const bool appends = appends_, stays = appends || model_.shares_cache_;
   const int64_t total = length_ + static_cast<int64_t>(ids.size());
   if (stays) Reserve(total);
   std::vector<NamedValue> inputs;
@@ -424,7 +439,7 @@ std::vector<float> Decoding::Step(std::span<const TokenId> ids, const std::atomi
     };
   if (!stays) caches_.assign(caches_.size(), Tensor());  // the run's inputs are the last to hold them
   std::vector<Value> results = model_.session().Run(inputs, outputs, options);
-  KeepCaches(results);
+  KeepCaches(results, total);
   length_ = model_.has_cache() ? length_ + static_cast<int64_t>(ids.size()) : static_cast<int64_t>(ids.size());
 
   const Tensor& scores = results[0].tensor();

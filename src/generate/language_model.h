@@ -88,13 +88,15 @@ class Decoding {
   void MakeCaches(int64_t rows);
   // The first tokens of a cache that has room for more.
   Tensor Tokens(size_t cache, int64_t count) const;
-  void KeepCaches(const std::vector<Value>& results);
+  // What a graph appends otherwise than one row for each token is kept as it comes from then on.
+  void KeepCaches(const std::vector<Value>& results, int64_t total);
   // Room for so many tokens in caches that stay where they are: twice as much as there was, so that all growing copies
   // each row once or twice.
   void Reserve(int64_t rows);
 
   const LanguageModel& model_;
   const int64_t most_;
+  bool appends_;  // where the caches are
   int64_t length_ = 0, room_ = 0;
   std::vector<TokenId> all_;    // without a cache everything is read again
   std::vector<Tensor> caches_;  // one per cache of the model

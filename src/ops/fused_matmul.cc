@@ -1,11 +1,12 @@
-// FusedMatMul: activation(A · B + bias + residual) or (A · B + bias) · scale + residual for float, B a matrix. Made by
-// passes/fuse_matmul.
+// FusedMatMul: activation(A · B + bias + residual) or (A · B + bias) · scale + residual for float, B a matrix, of
+// float16 where passes/widen_halves leaves it so. Made by passes/fuse_matmul.
 #include <utility>
 
 #include "kernels/packed_gemm.h"
 #include "ops/operator.h"
 #include "ops/support/fused.h"
 #include "ops/support/scale_rows.h"
+#include "ops/support/widen.h"
 
 namespace ferry {
 
@@ -21,7 +22,7 @@ static void InferFusedMatMul(InferContext& context) {
 // Packs B anew at every run; the engine's kernel (providers/cpu/matmul.cc) does it once.
 static void ComputeFusedMatMul(OpContext& context) {
   const Tensor& a = context.Input(0);
-  const Tensor& b = context.Input(1);
+  const Tensor b = WidenToFloat(context.Input(1));
   Require(a.rank() >= 1 && b.rank() == 2, "needs a matrix on the right: ", a.shape(), " × ", b.shape());
   bool transposed = context.node().Int("transB", 0) != 0;
   int64_t depth = b.dim(transposed ? 1 : 0), columns = b.dim(transposed ? 0 : 1);

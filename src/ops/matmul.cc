@@ -51,7 +51,9 @@ void MultiplySmall(const OpContext& context, const MatMulPlan& plan, const Tenso
 
 void ComputeMatMul(OpContext& context) {
   const Tensor& a = context.Input(0);
-  const Tensor& b = context.Input(1);
+  // Weights of halves stay so among floats, see passes/widen_halves.
+  const bool widens = a.dtype() == DType::kFloat && context.Input(1).dtype() == DType::kFloat16;
+  const Tensor b = widens ? WidenToFloat(context.Input(1)) : context.Input(1);
   Require(a.dtype() == b.dtype(), "the factors have different types: ", a.dtype(), " and ", b.dtype());
   MatMulPlan plan = PlanMatMul(a.shape(), b.shape());
   Tensor& y = context.Output(0, a.dtype(), plan.output);

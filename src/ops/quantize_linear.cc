@@ -7,6 +7,7 @@
 #include "ops/support/cast_tensor.h"
 #include "ops/support/elementwise.h"
 #include "ops/support/scale_runs.h"
+#include "ops/support/widen.h"
 
 namespace ferry {
 namespace {
@@ -58,9 +59,14 @@ void Quotients(const Operands& operands, const ScaleRun& run, int64_t at, int64_
   else
     for (int64_t i = 0; i < count; ++i) out[i] = x[i] / scale[0];
   if (operands.rounded == DType::kUndefined) return;
-  for (int64_t i = 0; i < count; ++i) {
-    auto value = static_cast<float>(out[i]);
-    out[i] = operands.rounded == DType::kFloat16 ? ToFloat(ToFloat16(value)) : ToFloat(ToBFloat16(value));
+  for (int64_t first = 0; first < count; first += kPiece) {
+    const int64_t piece = std::min(kPiece, count - first);
+    float values[kPiece];
+    uint16_t codes[kPiece];
+    std::transform(out + first, out + first + piece, values, [](W value) { return static_cast<float>(value); });
+    NarrowRun(operands.rounded, values, codes, piece);
+    WidenRun(operands.rounded, codes, values, piece);
+    std::copy_n(values, piece, out + first);
   }
 }
 

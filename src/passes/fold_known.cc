@@ -35,17 +35,17 @@ bool FoldIn(Graph& graph, const FactsByName& values, const GraphFacts& facts, bo
     const Node& node = editor.node(i);
     for (const std::string& output : node.outputs) {
       auto found = output.empty() ? values.end() : values.find(output);
-      if (found == values.end() || !found->second.constant) break;
-      results.emplace_back(output, *found->second.constant);
+      if (found != values.end() && found->second.constant) results.emplace_back(output, *found->second.constant);
     }
-    if (results.empty() || results.size() != node.outputs.size()) continue;
-    auto is_decoded = [&](const std::string& input) { return decoded.count(input) > 0; };
+    if (results.empty()) continue;
+    auto is_decoded = [&](const std::string& input) { return !input.empty() && decoded.count(input) > 0; };
     const bool tells_sizes = IsStandard(node, {"Shape", "Size"});
     if (keep_codes && !tells_sizes &&
         (IsDecoding(node, values) || std::any_of(node.inputs.begin(), node.inputs.end(), is_decoded))) {
       decoded.insert(node.outputs.begin(), node.outputs.end());
       continue;
     }
+    if (results.size() != node.outputs.size()) continue;
     editor.Remove(i);
     for (auto& [name, tensor] : results) editor.DefineConstant(name, tensor.Persistent());
   }

@@ -10,8 +10,8 @@
 namespace ferry {
 namespace {
 
-bool IsFloatMatrix(const Tensor* tensor) {
-  return tensor && tensor->dtype() == DType::kFloat && tensor->rank() == 2 && tensor->size() > 0;
+bool IsMatrix(const Tensor* tensor, DType type) {
+  return tensor && tensor->dtype() == type && tensor->rank() == 2 && tensor->size() > 0;
 }
 
 // A vector over the columns, whatever leading ones it carries; null when it is anything else.
@@ -46,7 +46,8 @@ class Fusion {
     const Node* transpose = MadeBy(editor_, name, "Transpose");
     if (transpose && editor_.Constant(transpose->inputs[0])) name = transpose->inputs[0];
     const Tensor* matrix = editor_.Constant(name);
-    if (!IsFloatMatrix(matrix)) return;
+    const bool is_widened = IsMatrix(matrix, DType::kFloat16) && IsFloat(node.outputs[0]);
+    if (!IsMatrix(matrix, DType::kFloat) && !is_widened) return;
     bool transposed = name != node.inputs[1];
     if (transposed && transpose->Find("perm") && !IsPermutation(*transpose, {1, 0})) return;
     Start(node, name, matrix->dim(transposed ? 0 : 1));
@@ -61,7 +62,7 @@ class Fusion {
   void FromGemm(size_t index) {
     const Node& node = editor_.node(index);
     const Tensor* matrix = editor_.Constant(node.inputs[1]);
-    if (!IsFloatMatrix(matrix) || node.Int("transA", 0) != 0 || node.Float("alpha", 1.0f) != 1.0f) return;
+    if (!IsMatrix(matrix, DType::kFloat) || node.Int("transA", 0) != 0 || node.Float("alpha", 1.0f) != 1.0f) return;
     int64_t columns = matrix->dim(node.Int("transB", 0) ? 0 : 1);
     const Tensor* bias = nullptr;
     if (node.HasInput(2)) {
@@ -83,6 +84,11 @@ class Fusion {
     Start(node, node.inputs[1], matrix->dim(node.Int("transB", 0) ? 0 : 1));
     fused_ = node;
     if (TakeWhatFollows()) Finish(index);
+  }
+
+  bool IsFloat(const std::string& name) const {
+    const ValueFacts* facts = facts_.Find(name);
+    return facts && facts->type.dtype == DType::kFloat;
   }
 
   void Start(const Node& node, const std::string& matrix, int64_t columns) {

@@ -47,8 +47,10 @@ std::optional<Quantization> QdqPattern::Of(const Node& node) const {
   if (!quantizes && !IsStandard(node, "DequantizeLinear")) return std::nullopt;
   if (node.inputs.size() < 2 || node.outputs.size() != 1 || node.Int("block_size", 0) != 0) return std::nullopt;
   if (quantizes && TypeOf(node.inputs[0]) != DType::kFloat) return std::nullopt;
-  // Anything but float in between is another computation.
-  if (node.Int(quantizes ? "precision" : "output_dtype", 0) > 1) return std::nullopt;
+  // Anything but float in between is another computation, but for quotients of halves, which only lose digits.
+  const int64_t between = node.Int(quantizes ? "precision" : "output_dtype", 0);
+  const bool loses_digits = quantizes && between == static_cast<int64_t>(DType::kFloat16);
+  if (between > 1 && !loses_digits) return std::nullopt;
   DType type = TypeOf(quantizes ? node.outputs[0] : node.inputs[0]);
   return Constants(node.inputs[1], InputOf(node, 2), type);
 }

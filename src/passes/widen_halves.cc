@@ -6,6 +6,8 @@
 #include "graph/scopes.h"
 #include "graph/standard.h"
 #include "onnx/node_rewrite.h"
+#include "ops/operator.h"
+#include "ops/support/cache_outputs.h"
 #include "ops/traits.h"
 #include "passes/pipeline_parts.h"
 #include "passes/remove_no_ops.h"
@@ -47,6 +49,21 @@ void RenameReads(Graph& graph, const Names& names) {
     if (auto found = seen.find(output.name); found != seen.end()) output.name = found->second;
 }
 
+// What is not, or not only, the matrix of products, whose kernel takes halves.
+std::unordered_set<std::string> ReadOtherwise(const Graph& graph) {
+  std::unordered_set<std::string> others;
+  for (const ValueInfo& output : graph.outputs) others.insert(output.name);
+  for (const ValueInfo& input : graph.inputs) others.insert(input.name);
+  for (const Node& node : graph.nodes) {
+    const bool multiplies =
+        IsStandard(node, "MatMul") || (node.op_type == "FusedMatMul" && node.domain == kInternalDomain);
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (!multiplies || i != 1) others.insert(node.inputs[i]);
+    for (std::string& name : CapturedNames(node)) others.insert(std::move(name));
+  }
+  return others;
+}
+
 class Halves {
  public:
   explicit Halves(Graph& graph) : graph_(graph), facts_(InferGraph(graph, {}, TolerantInference())) {}
@@ -72,7 +89,7 @@ class Halves {
     return computes && is_known;
   }
 
-  void Run() {
+  WidenedWeights Run() {
     Model around;  // names are made for a whole model
     around.graph = std::move(graph_);
     NameMaker names(around);
@@ -80,10 +97,13 @@ class Halves {
     Graph& graph = around.graph;
     KeepEdges(graph, names);
     KeepTables(graph, names);
+    KeepMatrices(graph);
     SpellOutCasts(graph, facts_.values);
-    Widener(graph, std::move(facts_), names, kHalvesToFloat, std::move(narrow_)).Run();
+    Widener widener(graph, std::move(facts_), names, kHalvesToFloat, std::move(narrow_));
+    widener.Run();
     RemoveNoOps(graph, {});
     graph_ = std::move(around.graph);
+    return widener.TakeWeights();
   }
 
  private:
@@ -98,49 +118,85 @@ class Halves {
     return facts && IsHalf(facts->type);
   }
 
-  Node CastTo(const std::string& from, const std::string& to, DType type) {
-    Node cast = MakeNode("Cast", {from}, {to}, {{"to", static_cast<int64_t>(type)}});
-    cast.name = to;
+  static Node CastTo(const std::string& from, const std::string& to) {
+    Node cast = MakeNode("Cast", {from}, {to}, {{"to", static_cast<int64_t>(DType::kFloat16)}});
+    cast.name = Cat(to, " (cast)");
     return cast;
   }
 
-  // Another name for a value of the graph's edge inside the graph, with what is known of it.
-  const std::string& Inside(const std::string& name, NameMaker& names) {
-    std::string& inside = inside_[name];
-    inside = names.Make(Cat(name, "_wide"));
+  // Gives a half of the graph's edge another name inside the graph, with what is known of it.
+  void Enclose(const std::string& name, NameMaker& names) {
+    if (inside_.count(name) || !IsHalfValue(name)) return;
+    const std::string& inside = inside_[name] = names.Make(Cat(name, " (as float)"));
     facts_.values[inside].type = facts_.Find(name)->type;
     narrow_.insert(name);
-    return inside;
   }
 
-  // Casts of halves to themselves, of which one side becomes wide.
-  void KeepEdges(Graph& graph, NameMaker& names) {
-    std::vector<Node> first, last;
-    auto enter = [&](const std::string& name) {
-      if (inside_.count(name) || !IsHalfValue(name)) return;
-      const DType type = facts_.Find(name)->type.dtype;
-      first.push_back(CastTo(name, Inside(name, names), type));
-    };
-    for (const ValueInfo& input : graph.inputs) enter(input.name);
+  // Attention that appends to caches as they come in, which may be where they go.
+  bool AppendsToHalves(const Graph& graph, const Node& node) const {
+    for (size_t output : {1, 2}) {
+      const int past = CacheInputOf(node, output);
+      const bool has_both = past >= 0 && node.HasInput(static_cast<size_t>(past)) && node.HasOutput(output);
+      if (!has_both || !IsHalfValue(node.inputs[static_cast<size_t>(past)]) ||
+          !graph.FindInput(node.inputs[static_cast<size_t>(past)]))
+        return false;
+    }
+    return true;
+  }
+
+  void FindEdges(const Graph& graph, NameMaker& names) {
+    std::unordered_set<std::string> read;
     std::unordered_set<std::string_view> stored;
+    for (const Node& node : graph.nodes) {
+      read.insert(node.inputs.begin(), node.inputs.end());
+      for (std::string& name : CapturedNames(node)) read.insert(std::move(name));
+    }
+    for (const Node& node : graph.nodes)
+      if (AppendsToHalves(graph, node))
+        for (size_t output : {1, 2})
+          if (!read.count(node.outputs[output])) narrow_.insert(node.outputs[output]);
     for (const StoredTensor& initializer : graph.initializers) stored.insert(initializer.name);
+    for (const ValueInfo& input : graph.inputs) Enclose(input.name, names);
     for (const ValueInfo& output : graph.outputs)
-      if (stored.count(output.name)) enter(output.name);
-    Names made;
-    for (const ValueInfo& output : graph.outputs) {
-      if (inside_.count(output.name) || !IsHalfValue(output.name)) continue;
-      const DType type = facts_.Find(output.name)->type.dtype;
-      made[output.name] = Inside(output.name, names);
-      last.push_back(CastTo(made[output.name], output.name, type));
-    }
-    for (Node& node : graph.nodes) {
+      if (stored.count(output.name)) Enclose(output.name, names);
+    given_ = narrow_;
+    for (const ValueInfo& output : graph.outputs)
+      if (!narrow_.count(output.name)) Enclose(output.name, names);
+  }
+
+  // Casts of halves to themselves, of which one side becomes wide, stand where a value is first read and where it is
+  // made: few are there in both forms at a time.
+  void KeepEdges(Graph& graph, NameMaker& names) {
+    FindEdges(graph, names);
+    std::vector<Node> nodes = std::exchange(graph.nodes, {});
+    for (Node& node : nodes) {
+      std::vector<std::string> caches;
+      if (AppendsToHalves(graph, node))
+        for (size_t output : {1, 2})
+          caches.push_back(std::exchange(node.inputs[static_cast<size_t>(CacheInputOf(node, output))], {}));
+      std::vector<std::string> read = CapturedNames(node);
+      read.insert(read.end(), node.inputs.begin(), node.inputs.end());
+      for (const std::string& name : read)
+        if (given_.erase(name) && inside_.count(name)) graph.nodes.push_back(CastTo(name, inside_[name]));
       RenameReads(node, inside_);
-      for (std::string& output : node.outputs)
-        if (auto found = made.find(output); found != made.end()) output = found->second;
+      for (size_t i = 0; i < caches.size(); ++i)
+        node.inputs[static_cast<size_t>(CacheInputOf(node, i + 1))] = std::move(caches[i]);
+      Keep(std::move(node), graph.nodes);
     }
-    graph.nodes.insert(graph.nodes.begin(), std::make_move_iterator(first.begin()),
-                       std::make_move_iterator(first.end()));
-    for (Node& cast : last) graph.nodes.push_back(std::move(cast));
+  }
+
+  // A value that leaves the graph is cast right behind its maker, which keeps its name in reports.
+  void Keep(Node node, std::vector<Node>& nodes) {
+    std::vector<Node> casts;
+    for (std::string& output : node.outputs) {
+      auto inside = inside_.find(output);
+      if (inside == inside_.end()) continue;
+      if (node.name.empty()) node.name = output;
+      casts.push_back(CastTo(inside->second, output));
+      output = inside->second;
+    }
+    nodes.push_back(std::move(node));
+    std::move(casts.begin(), casts.end(), std::back_inserter(nodes));
   }
 
   // Embeddings, of which a run reads a few rows: Gather takes them as they lie, others a wide copy.
@@ -171,7 +227,7 @@ class Halves {
       if (elsewhere.count(table)) {
         std::string& copy = narrow[table];
         if (copy.empty()) {
-          copy = names.Make(Cat(table, "_rows"));
+          copy = names.Make(Cat(table, " (rows)"));
           StoredTensor stored = graph.initializers[tables[table]];
           stored.name = copy;
           graph.initializers.push_back(std::move(stored));
@@ -181,6 +237,14 @@ class Halves {
       }
       narrow_.insert(table);
     }
+  }
+
+  // Others become halves again when passes have made products of what reads them: see NarrowMatrices.
+  void KeepMatrices(const Graph& graph) {
+    const std::unordered_set<std::string> others = ReadOtherwise(graph);
+    for (const StoredTensor& stored : graph.initializers)
+      if (IsHalf(stored.dtype) && IsLargeMatrix(stored.tensor) && !others.count(stored.name))
+        narrow_.insert(stored.name);
   }
 
   // What is cast to the type of another value is rounded as well.
@@ -201,7 +265,7 @@ class Halves {
 
   Graph& graph_;
   GraphFacts facts_;
-  std::unordered_set<std::string> narrow_;
+  std::unordered_set<std::string> narrow_, given_;
   Names inside_;
 };
 
@@ -220,10 +284,20 @@ bool HasHalves(const Graph& graph) {
 
 }  // namespace
 
-void WidenHalves(Graph& graph) {
-  if (!HasHalves(graph)) return;
+WidenedWeights WidenHalves(Graph& graph) {
+  if (!HasHalves(graph)) return {};
   Halves halves(graph);
-  if (halves.CanBeWidened()) halves.Run();
+  return halves.CanBeWidened() ? halves.Run() : WidenedWeights();
+}
+
+void NarrowMatrices(Graph& graph, const WidenedWeights& weights) {
+  std::unordered_map<const void*, const Tensor*> before;
+  for (const WidenedWeight& weight : weights) before[weight.wide.raw()] = &weight.narrow;
+  if (before.empty()) return;
+  const std::unordered_set<std::string> others = ReadOtherwise(graph);
+  for (StoredTensor& stored : graph.initializers)
+    if (auto found = before.find(stored.tensor.raw()); found != before.end() && !others.count(stored.name))
+      stored = MakeStored(stored.name, *found->second);
 }
 
 }  // namespace ferry

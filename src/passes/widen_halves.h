@@ -4,12 +4,16 @@
 // eight bits, ONNX's own recorded answers show where every node has rounded.
 #pragma once
 
-#include "graph/model.h"
+#include "passes/widener.h"
 
 namespace ferry {
 
 // Of a prepared graph (newest operators, no functions). One without halves, or with types that inference does not find,
 // stays as it is.
-void WidenHalves(Graph& graph);
+WidenedWeights WidenHalves(Graph& graph);
+
+// Once all other passes have run: the matrices among these weights that are read by products alone become halves again,
+// which the kernel takes, so that they are not in memory as floats beside what is packed of them.
+void NarrowMatrices(Graph& graph, const WidenedWeights& weights);
 
 }  // namespace ferry

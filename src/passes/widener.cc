@@ -7,6 +7,7 @@
 #include "onnx/node_rewrite.h"
 #include "onnx/schema.h"
 #include "ops/support/cast_tensor.h"
+#include "tensor/alignment.h"
 
 namespace ferry {
 namespace {
@@ -20,11 +21,16 @@ bool IsContainer(const Type& type) {
 
 Node Cast(const std::string& from, const std::string& to, DType type) {
   Node cast = MakeNode("Cast", {from}, {to}, {{"to", static_cast<int64_t>(type)}});
-  cast.name = to;
+  cast.name = Cat(to, " (cast)");
   return cast;
 }
 
 }  // namespace
+
+bool IsLargeMatrix(const Tensor& tensor) {
+  constexpr size_t kLarge = 64 << 10;
+  return tensor.rank() == 2 && tensor.bytes() > kLarge;
+}
 
 bool MentionsWidened(const Type& type, const Widening& widening) {
   if (type.kind == Type::Kind::kTensor) return widening.takes(type.dtype);
@@ -51,11 +57,12 @@ void Widener::Visit(Graph& graph, const FactsByName& facts) {
   scopes_.push_back(&facts);
   for (auto* infos : {&graph.inputs, &graph.outputs, &graph.value_infos})
     for (ValueInfo& info : *infos)
-      if (!narrow_.count(info.name)) info.type = Widen(info.type, widening_);
+      if (!IsNarrow(info.name)) info.type = Widen(info.type, widening_);
   for (StoredTensor& initializer : graph.initializers) {
-    if (!widening_.takes(initializer.dtype) || narrow_.count(initializer.name)) continue;
+    if (!widening_.takes(initializer.dtype) || IsNarrow(initializer.name)) continue;
     const Tensor narrow = initializer.Get();
-    initializer = MakeStored(initializer.name, CastTensor(narrow, widening_.to));
+    initializer = MakeStored(initializer.name, CastTensor(Readable(narrow), widening_.to));
+    if (widening_.keeps_rounding && IsLargeMatrix(narrow)) weights_.push_back({narrow, initializer.tensor});
     DropPages(narrow.raw(), narrow.bytes());  // of the model's file, which nobody reads again
   }
   std::vector<Node> nodes = std::move(graph.nodes);
@@ -70,6 +77,7 @@ void Widener::VisitNode(Node node, std::vector<Node>& out) {
       auto facts = facts_.bodies.find(body->get());
       Visit(**body, facts == facts_.bodies.end() ? nothing_known_ : facts->second);
     }
+  KeepPrecision(node);
   std::vector<Node> after;
   bool narrow = false;
   const Schema* schema = FindSchema(node.domain, node.op_type, NewestOpset(node.domain));
@@ -80,7 +88,7 @@ void Widener::VisitNode(Node node, std::vector<Node>& out) {
     }
   bool computes_narrow = false;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    computes_narrow |= narrow_.count(node.outputs[i]) > 0;
+    computes_narrow |= IsNarrow(node.outputs[i]);
     if (StaysNarrow(node, schema, schema ? schema->OutputAt(i) : nullptr, node.outputs[i])) {
       computes_narrow = true;
       after.push_back(CastAfter(node.outputs[i]));
@@ -99,8 +107,14 @@ const Type* Widener::OriginalType(const std::string& name) const {
   return nullptr;
 }
 
+// A body may have another value under the name of one outside.
+bool Widener::IsNarrow(const std::string& name) const {
+  return narrow_.count(name) &&
+         std::none_of(scopes_.begin() + 1, scopes_.end(), [&](const auto* scope) { return scope->count(name) > 0; });
+}
+
 bool Widener::IsWidened(const std::string& name) const {
-  const Type* type = name.empty() || narrow_.count(name) ? nullptr : OriginalType(name);
+  const Type* type = name.empty() || IsNarrow(name) ? nullptr : OriginalType(name);
   return type && MentionsWidened(*type, widening_);
 }
 
@@ -108,9 +122,16 @@ bool Widener::IsWidened(const std::string& name) const {
 bool Widener::StaysNarrow(const Node& node, const Schema* schema, const SchemaParameter* parameter,
                           const std::string& name) const {
   if (!IsWidened(name)) return false;
-  if (!schema || !parameter || node.op_type == "BitCast") return true;
+  if (!schema || !parameter || node.op_type == "BitCast" || MakesText(node)) return true;
   if (RoundsOnPurpose(node) && name == node.outputs[0]) return true;
   return !schema->TypesOf(*parameter).Contains(FindSchemaType(Widen(*OriginalType(name), widening_)));
+}
+
+// Which has as many digits as the type.
+bool Widener::MakesText(const Node& node) const {
+  const Type* like = IsStandard(node, "CastLike") && node.HasInput(1) ? OriginalType(node.inputs[1]) : nullptr;
+  const int64_t to = IsStandard(node, "Cast") ? node.Int("to", 0) : 0;
+  return to == static_cast<int64_t>(DType::kString) || (like && like->is_tensor() && like->dtype == DType::kString);
 }
 
 // To the type it has is no rounding.
@@ -122,13 +143,13 @@ bool Widener::RoundsOnPurpose(const Node& node) const {
 }
 
 std::string Widener::CastBefore(const std::string& name, std::vector<Node>& out) {
-  std::string narrowed = names_.Make(Cat(name, "_narrow"));
+  std::string narrowed = names_.Make(Cat(name, " (as ", OriginalType(name)->dtype, ")"));
   out.push_back(Cast(name, narrowed, OriginalType(name)->dtype));
   return narrowed;
 }
 
 Node Widener::CastAfter(std::string& output) {
-  std::string narrowed = names_.Make(Cat(output, "_narrow"));
+  std::string narrowed = names_.Make(Cat(output, " (as ", OriginalType(output)->dtype, ")"));
   Node cast = Cast(narrowed, output, widening_.to);
   output = narrowed;
   return cast;
@@ -136,6 +157,14 @@ Node Widener::CastAfter(std::string& output) {
 
 bool Widener::IsWidenedNumber(int64_t number) const {
   return IsValidDType(number) && widening_.takes(static_cast<DType>(number));
+}
+
+// Quotients are rounded to the type of their scale.
+void Widener::KeepPrecision(Node& node) const {
+  if (!widening_.keeps_rounding || !IsStandard(node, "QuantizeLinear") || !node.HasInput(1)) return;
+  const Type* scale = OriginalType(node.inputs[1]);
+  if (IsWidened(node.inputs[1]) && node.Int("precision", 0) == 0)
+    node.Set("precision", static_cast<int64_t>(scale->dtype));
 }
 
 void Widener::WidenAttributes(Node& node, const Schema* schema) {
@@ -180,7 +209,7 @@ void Widener::CastWhatInferenceLeavesNarrow(Node& node, std::vector<Node>& after
     const Type* type = OriginalType(name);
     if (!type) return nullptr;
     ValueFacts& facts = widened_facts_[name];
-    facts.type = narrow_.count(name) ? *type : Widen(*type, widening_);
+    facts.type = IsNarrow(name) ? *type : Widen(*type, widening_);
     return &facts;
   };
   try {

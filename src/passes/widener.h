@@ -22,26 +22,39 @@ Type Widen(const Type& type, const Widening& widening);
 // Containers too.
 bool MentionsWidened(const Type& type, const Widening& widening);
 
+// A weight as it was and as it is. Addresses of wide ones tell them apart while both are kept.
+struct WidenedWeight {
+  Tensor narrow, wide;
+};
+using WidenedWeights = std::vector<WidenedWeight>;
+
+bool IsLargeMatrix(const Tensor& tensor);
+
 class Widener {
  public:
-  // `facts` are those of the graph as it is; values that `narrow` names stay as they are, and who reads one takes it
-  // so.
+  // `facts` are those of the graph as it is; values of the graph itself that `narrow` names stay as they are, and who
+  // reads one takes it so.
   Widener(Graph& graph, GraphFacts facts, NameMaker& names, Widening widening,
           std::unordered_set<std::string> narrow = {});
   // Says which nodes compute in their own precision, because their operator is not defined for the wider type.
   std::vector<std::string> Run();
+  // Only the large matrices.
+  WidenedWeights TakeWeights() { return std::move(weights_); }
 
  private:
   void Visit(Graph& graph, const FactsByName& facts);
   void VisitNode(Node node, std::vector<Node>& out);
   const Type* OriginalType(const std::string& name) const;
+  bool IsNarrow(const std::string& name) const;
   bool IsWidened(const std::string& name) const;
   bool StaysNarrow(const Node& node, const Schema* schema, const SchemaParameter* parameter,
                    const std::string& name) const;
+  bool MakesText(const Node& node) const;
   bool RoundsOnPurpose(const Node& node) const;
   std::string CastBefore(const std::string& name, std::vector<Node>& out);
   Node CastAfter(std::string& output);
   bool IsWidenedNumber(int64_t number) const;
+  void KeepPrecision(Node& node) const;
   void WidenAttributes(Node& node, const Schema* schema);
   void WidenConstant(Attribute& attribute) const;
   void SpellOutFloats(Node& node) const;
@@ -56,6 +69,7 @@ class Widener {
   FactsByName widened_facts_;
   std::vector<const FactsByName*> scopes_;
   std::vector<std::string> kept_;
+  WidenedWeights weights_;
 };
 
 }  // namespace ferry

@@ -8,6 +8,7 @@
 
 #include "engine/session.h"
 #include "onnx/writer.h"
+#include "ops/support/widen.h"
 #include "tensor/alignment.h"
 #include "tests/support/graphs.h"
 #include "tests/support/random_tensors.h"
@@ -190,6 +191,26 @@ Given EveryReader(Random& random) {
   Model model = MakeModel({MakeInfo("x", DType::kFloat, ToSymbolic(image))}, std::move(nodes), {MakeInfo("y")},
                           std::move(weights));
   return {std::move(model), {{"x", random.Floats(image)}}, "every reader"};
+}
+
+TEST(FirstRun, SoItIsWithHalves) {
+  Random random(9);
+  TemporaryFolder folder;
+  Given given = EveryReader(random);
+  for (auto* infos : {&given.model.graph.inputs, &given.model.graph.outputs})
+    for (ValueInfo& info : *infos) info.type.dtype = DType::kFloat16;
+  for (StoredTensor& stored : given.model.graph.initializers)
+    stored = MakeStored(stored.name, NarrowFromFloat(stored.tensor, DType::kFloat16));
+  given.inputs[0].second = NarrowFromFloat(given.inputs[0].second.tensor(), DType::kFloat16);
+  const Tensor expected = Session::FromModel(given.model, {.threads = 1})->Run(given.inputs)[0].tensor();
+  for (int shift = 0; shift < 2; ++shift) {
+    given.model.graph.name = std::string(static_cast<size_t>(shift), 'n');
+    const std::string path = (folder / Cat("inside", shift, ".onnx")).string();
+    WriteModel(given.model, path);
+    const std::string cache = (folder / "cache").string();
+    for (const std::string& kept : {std::string(), cache, cache})
+      ExpectSameEachTime(*Session::Open(path, {.threads = 2, .cache_folder = kept}), given, expected);
+  }
 }
 
 TEST(FirstRun, EveryOperatorReadsWeightsWhereverTheyLie) {

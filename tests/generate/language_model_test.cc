@@ -277,6 +277,72 @@ TEST(LanguageModelTest, CachesThatOthersReadStayAsTheyAre) {
   ExpectSameInParts(other, Numbers(20));
 }
 
+// Keys and values pass through `change` on their way into the cache, and no mask is as long as the text.
+Model AppendingOtherRows(const Node& change) {
+  Model model = AppendingModel();
+  for (const char* heads : {"k_heads", "v_heads"}) {
+    Node node = change;
+    for (std::string& input : node.inputs)
+      if (input == "heads") input = heads;
+    node.outputs = {std::string(heads) + "_changed"};
+    for (Node& other : model.graph.nodes) {
+      if (other.op_type == "Concat" && other.inputs[1] == heads) other.inputs[1] = node.outputs[0];
+      if (other.op_type == "Softmax") other.inputs[0] = "products";
+    }
+    std::erase_if(model.graph.nodes, [](const Node& other) { return other.outputs[0] == "scores"; });
+    const auto place = std::find_if(model.graph.nodes.begin(), model.graph.nodes.end(),
+                                    [](const Node& other) { return other.op_type == "Concat"; });
+    model.graph.nodes.insert(place, node);
+  }
+  return model;
+}
+
+TEST(LanguageModelTest, CachesMayGrowByMoreOrFewerRowsThanThereAreTokens) {
+  const Node changes[] = {MakeNode("Concat", {"heads", "heads", "heads"}, {""}, {IntAttribute("axis", 2)}),
+                          MakeNode("ReduceMean", {"heads", "three"}, {""}, {IntAttribute("keepdims", 1)})};
+  for (const Node& change : changes) {
+    Model read = AppendingOtherRows(change);
+    read.graph.nodes.push_back(MakeNode("ReduceSum", {"present.0.key"}, {"sum"}));
+    read.graph.outputs.push_back(MakeInfo("sum"));
+    const LanguageModel model(AppendingOtherRows(change), OneThread()), copied(std::move(read), OneThread());
+    EXPECT_TRUE(model.appends_in_place());
+    EXPECT_FALSE(copied.appends_in_place());
+    Decoding a(model, 4096), b(copied, 4096);
+    for (size_t count : {250, 1, 5, 1, 400, 1}) {
+      const std::vector<float> scores = a.Read(Numbers(count));
+      ExpectClose(scores, b.Read(Numbers(count)));
+    }
+  }
+}
+
+TEST(LanguageModelTest, ASharedCacheMayNotOutgrowItsRoom) {
+  Model model = GroupQueryModel(4096);
+  for (Node& node : model.graph.nodes)
+    if (node.outputs[0] == "total64") node.outputs[0] = "seen";
+  const auto cast = std::find_if(model.graph.nodes.begin(), model.graph.nodes.end(),
+                                 [](const Node& node) { return node.outputs[0] == "total"; });
+  model.graph.nodes.insert(cast, MakeNode("Mul", {"seen", "nine"}, {"total64"}));
+  model.graph.initializers.push_back(MakeStored("nine", Tensor::Scalar<int64_t>(9)));
+  const LanguageModel outgrowing(std::move(model), OneThread());
+  EXPECT_TRUE(outgrowing.shares_cache());
+  Decoding decoding(outgrowing, 4096);
+  decoding.Read(Numbers(250));
+  EXPECT_THROW(decoding.Read(Numbers(10)), Error);
+}
+
+TEST(LanguageModelTest, APairOfACacheIsSaidOnce) {
+  LanguageModelNames names;
+  names.caches = {{"past_key_values.0.key", "present.0.key"},
+                  {"past_key_values.0.value", "present.0.value"},
+                  {"past_key_values.0.key", "present.0.key"}};
+  try {
+    const LanguageModel model(AppendingModel(), OneThread(), names);
+    FAIL() << "a repeated pair was taken";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("'past_key_values.0.key'"));
+  }
+}
+
 TEST(LanguageModelTest, OtherNamesAndInt32) {
   GroupQueryNames names{"ids", "past_", "present_", DType::kInt32};
   const LanguageModel genai(GroupQueryModel(64, names), OneThread());

@@ -9,6 +9,10 @@
 #include "tensor/small_float.h"
 #include "tests/kernels/isas.h"
 
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
 namespace ferry {
 namespace {
 
@@ -24,6 +28,22 @@ TEST(Halves, EveryHalfIsWidened) {
     }
   }
 }
+
+#if defined(__x86_64__)
+TEST(Halves, SubnormalOnesAreNumbersWhereTheHostTakesSubnormalFloatsAsZeros) {
+  constexpr unsigned kZerosForSubnormals = 0x8040;
+  const std::vector<uint16_t> halves = {0x0001, 0x83ff, 0x00a8, 0x0000, 0x8000, 0x0400};
+  for (Isa isa : testing::RunnableIsas()) {
+    std::vector<float> wide(halves.size());
+    const unsigned before = _mm_getcsr();
+    _mm_setcsr(before | kZerosForSubnormals);
+    ElementwiseKernelsOf(isa).widen_halves(halves.data(), wide.data(), static_cast<int64_t>(wide.size()));
+    _mm_setcsr(before);
+    for (size_t i = 0; i < halves.size(); ++i)
+      EXPECT_EQ(FloatBits(wide[i]), FloatBits(ToFloat(Float16{halves[i]}))) << i << " on " << static_cast<int>(isa);
+  }
+}
+#endif
 
 // Every half, what lies right between two of them, and their neighbours: all that rounding decides.
 TEST(Halves, FloatsAreRoundedToNearestAndTiesToEven) {

@@ -150,6 +150,22 @@ TEST(FoldKnown, MakesConstantsOfSizes) {
   EXPECT_EQ(graph.FindInitializer("sizes")->tensor.Data<int64_t>()[0], 3);
 }
 
+// Of the halves only one is known.
+TEST(FoldKnown, WhatIsMadeOfWeightsInFewBitsStaysThat) {
+  Graph graph = MakeModel({},
+                          {MakeNode("DequantizeLinear", {"codes", "scale"}, {"weights"}),
+                           MakeNode("Split", {"weights"}, {"a", "b"}, {{"num_outputs", int64_t{2}}}),
+                           MakeNode("Neg", {"a"}, {"y"})},
+                          {MakeInfo("y"), MakeInfo("b")},
+                          {MakeStored("codes", Tensor::FromVector<int8_t>({1, 2})), testing::Scalar("scale", 0.5f)})
+                    .graph;
+  GraphFacts facts = FactsFor(graph);
+  for (const char* name : {"weights", "a", "y"}) facts.values[name] = FactsOf(Tensor::FromVector<float>({1}));
+  facts.values["b"] = {};
+  EXPECT_FALSE(FoldKnown(graph, facts, true));
+  EXPECT_EQ(graph.nodes.size(), 3u);
+}
+
 TEST(Specialize, OptimisesWhatWasInABranch) {
   for (bool by_size : {false, true}) {
     Model model = ConvolutionInABranch(by_size);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <map>
 
 #include "engine/session.h"
@@ -153,6 +154,94 @@ TEST(WidenHalves, BodiesReadWhatIsAroundThem) {
   HoldAgainstPlain(model, {Halves({1, -1.5f}, {2})});
 }
 
+// A value of each branch is named like an output of the graph, whose type stays.
+TEST(WidenHalves, BodiesMayReuseNames) {
+  auto branch = [](std::vector<Node> nodes, std::vector<StoredTensor> stored) {
+    return std::make_shared<Graph>(
+        MakeModel({}, std::move(nodes), {MakeInfo("y", kHalf, {2})}, std::move(stored)).graph);
+  };
+  const Model model = MakeModel({MakeInfo("x", kHalf, {2}), MakeInfo("c", DType::kBool, {})},
+                                {MakeNode("If", {"c"}, {"y"},
+                                          {{"then_branch", branch({}, {MakeStored("y", Halves({3, 4}, {2}))})},
+                                           {"else_branch", branch({MakeNode("Mul", {"x", "x"}, {"y"})}, {})}}),
+                                 MakeNode("Mul", {"y", "x"}, {"z"})},
+                                {MakeInfo("y", kHalf), MakeInfo("z", kHalf)});
+  ASSERT_FALSE(IsAsItWas(model));
+  for (bool condition : {true, false})
+    HoldAgainstPlain(model, {Halves({1, -1.5f}, {2}), Tensor::Scalar<bool>(condition)});
+}
+
+TEST(WidenHalves, QuotientsOfQuantizeLinearAreRoundedToTheTypeOfTheirScale) {
+  const Tensor x = Halves({-2.766f, -3.879f, -4.25f}, {3});
+  const Model model =
+      MakeModel({MakeInfo("x", kHalf, {3})},
+                {MakeNode("QuantizeLinear", {"x", "scale", "zero"}, {"q"}), MakeNode("Neg", {"x"}, {"n"})},
+                {MakeInfo("q", DType::kInt8), MakeInfo("n", kHalf)},
+                {MakeStored("scale", Halves({0.0371f}, {})), MakeStored("zero", Tensor::Scalar<int8_t>(0))});
+  ASSERT_FALSE(IsAsItWas(model));
+  const Tensor expected = EvaluateGraph(model.graph, std::vector<Value>{x}, RunServices{})[0].tensor();
+  const Tensor got = RunWidened(model, {x})[0].tensor();
+  EXPECT_EQ(std::memcmp(got.raw(), expected.raw(), 3), 0);
+}
+
+TEST(WidenHalves, TextsHaveTheDigitsOfHalves) {
+  const Tensor x = Halves({0.1f, 3.3f, 1e-5f}, {3});
+  for (const Node& text : {CastTo(DType::kString, "x", "s"), MakeNode("CastLike", {"x", "like"}, {"s"})}) {
+    const Model model =
+        MakeModel({MakeInfo("x", kHalf, {3}), MakeInfo("like", DType::kString, {1})},
+                  {text, MakeNode("Neg", {"x"}, {"n"})}, {MakeInfo("s", DType::kString), MakeInfo("n", kHalf)});
+    ASSERT_FALSE(IsAsItWas(model));
+    const std::vector<Value> inputs = {x, Tensor(DType::kString, {1})};
+    const Tensor made = RunWidened(model, inputs)[0].tensor();
+    const auto texts = made.Span<std::string>();
+    EXPECT_EQ(texts[0], "0.1");
+    EXPECT_EQ(texts[2], "1e-05");
+  }
+}
+
+TEST(WidenHalves, EdgesAreCastWhereTheyAreReadAndMade) {
+  Model model = MakeModel({MakeInfo("a", kHalf, {2}), MakeInfo("b", kHalf, {2}), MakeInfo("unread", kHalf, {2})},
+                          {MakeNode("Neg", {"a"}, {"x"}), MakeNode("Mul", {"b", "a"}, {"y"})},
+                          {MakeInfo("x", kHalf), MakeInfo("y", kHalf)});
+  model.graph.nodes[1].name.clear();
+  const Graph graph = Widened(model);
+  std::vector<std::string> nodes;
+  for (const Node& node : graph.nodes) nodes.push_back(node.name);
+  EXPECT_EQ(nodes, (std::vector<std::string>{"a (as float) (cast)", "Neg_x", "x (cast)", "b (as float) (cast)", "y",
+                                             "y (cast)"}));
+  HoldAgainstPlain(model, {Halves({1, 2}, {2}), Halves({3, 4}, {2}), Halves({5, 6}, {2})});
+}
+
+TEST(WidenHalves, AttentionAppendsToItsCacheOfHalves) {
+  for (int64_t queries : {1, 5}) {
+    const auto heads = [&](const char* name, int64_t width) { return MakeInfo(name, kHalf, {1, queries, width}); };
+    Node attention = MakeNode("GroupQueryAttention", {"q", "k", "v", "pk", "pv", "last", "total"}, {"y", "nk", "nv"},
+                              {{"num_heads", int64_t{4}}, {"kv_num_heads", int64_t{2}}});
+    attention.domain = "com.microsoft";
+    Model model = MakeModel(
+        {heads("q", 32), heads("k", 16), heads("v", 16), MakeInfo("pk", kHalf, {1, 2, 12, 8}),
+         MakeInfo("pv", kHalf, {1, 2, 12, 8})},
+        {attention}, {MakeInfo("y", kHalf), MakeInfo("nk", kHalf), MakeInfo("nv", kHalf)},
+        {MakeStored("last", Tensor::FromVector<int32_t>({9})), MakeStored("total", Tensor::Scalar<int32_t>(10))});
+    model.opsets.push_back({"com.microsoft", 1, {}});
+    EXPECT_EQ(testing::Count(Widened(model), "Cast"), 4) << "q, k, v and y";
+    const std::vector<Value> inputs = {SomeHalves({1, queries, 32}), SomeHalves({1, queries, 16}),
+                                       SomeHalves({1, queries, 16}), SomeHalves({1, 2, 12, 8}),
+                                       SomeHalves({1, 2, 12, 8})};
+    HoldAgainstPlain(model, inputs);
+    const std::vector<Value> expected = EvaluateGraph(model.graph, inputs, RunServices{});
+    const Tensor keys = inputs[3].tensor().Clone(), values = inputs[4].tensor().Clone();
+    RunOptions options;
+    options.place_result = [&](size_t i, DType, const Shape&) { return i == 1 ? keys : i == 2 ? values : Tensor(); };
+    const std::vector<Value> got = Session::FromModel(model)->Run(
+        std::vector<NamedValue>{{"q", inputs[0]}, {"k", inputs[1]}, {"v", inputs[2]}, {"pk", keys}, {"pv", values}}, {},
+        options);
+    EXPECT_EQ(got[1].tensor().raw(), keys.raw());
+    // Rows behind the new ones stay as they are.
+    EXPECT_EQ(std::memcmp(keys.raw(), expected[1].tensor().raw(), 10 * 8 * 2), 0);
+  }
+}
+
 TEST(WidenHalves, WhatItDoesNotUnderstandStays) {
   const Node neg = MakeNode("Neg", {"x"}, {"y"});
   EXPECT_TRUE(IsAsItWas(MakeModel({MakeInfo("x", DType::kFloat, {2})}, {neg}, {MakeInfo("y")}))) << "no halves";
@@ -167,6 +256,55 @@ TEST(WidenHalves, WhatItDoesNotUnderstandStays) {
   list.type = Type::SequenceOf(Type::Tensor(kHalf));
   EXPECT_TRUE(IsAsItWas(MakeModel({list}, {MakeNode("SequenceAt", {"list", "at"}, {"x"}), neg}, {MakeInfo("y", kHalf)},
                                   {MakeStored("at", Tensor::Scalar<int64_t>(0))})));
+}
+
+TEST(WidenHalves, MatricesOfProductsAreKeptAsHalves) {
+  const Model model =
+      MakeModel({MakeInfo("x", kHalf, {5, 150})},
+                {MakeNode("MatMul", {"x", "along"}, {"m"}),
+                 MakeNode("Gemm", {"m", "across", "b"}, {"g"}, {{"transB", int64_t{1}}}),
+                 MakeNode("MatMul", {"g", "both"}, {"p"}), MakeNode("Transpose", {"p"}, {"t"}),
+                 MakeNode("MatMul", {"both", "t"}, {"y"})},
+                {MakeInfo("y", kHalf)},
+                {MakeStored("along", SomeHalves({150, 333})), MakeStored("across", SomeHalves({301, 333})),
+                 MakeStored("b", SomeHalves({301})), MakeStored("both", SomeHalves({301, 301}))});
+  Model small = model;
+  small.graph.nodes.resize(3);
+  small.graph.outputs = {MakeInfo("p", kHalf)};
+  for (const Model& each : {model, small}) {
+    Graph graph = CopyDeep(each).graph;
+    Optimize(graph);
+    const bool reads_twice = each.graph.nodes.size() > 3;
+    std::map<DType, int> matrices;
+    for (const StoredTensor& stored : graph.initializers) matrices[stored.dtype] += stored.dims.size() == 2;
+    EXPECT_EQ(matrices[kHalf], reads_twice ? 2 : 3);
+  }
+  SessionOptions plain, bf16;
+  plain.optimize = false;
+  bf16.precision = Precision::kBf16;
+  const std::vector<NamedValue> inputs = {{"x", SomeHalves({5, 150})}};
+  const Tensor expected = Session::FromModel(small, plain)->Run(inputs)[0].tensor();
+  for (const SessionOptions& options : {SessionOptions(), bf16}) {
+    const auto session = Session::FromModel(small, options);
+    for (int run = 0; run < 3; ++run) {  // the first packs on the way
+      const Tensor got = session->Run(inputs)[0].tensor();
+      for (int64_t i = 0; i < got.size(); ++i) {
+        const float x = ToFloat(expected.Data<Float16>()[i]), y = ToFloat(got.Data<Float16>()[i]);
+        ASSERT_NEAR(x, y, (std::abs(x) + 2000) * (options.precision == Precision::kBf16 ? 0.1f : 4e-3f)) << i;
+      }
+    }
+  }
+}
+
+TEST(WidenHalves, ValuesInsideHaveTheirTypesForWhoAsks) {
+  const Model model =
+      MakeModel({MakeInfo("x", kHalf, {3})},
+                {MakeNode("Exp", {"x"}, {"e"}), MakeNode("Tanh", {"e"}, {"t"}), MakeNode("Mul", {"t", "e"}, {"y"})},
+                {MakeInfo("y", kHalf)});
+  const auto session = Session::FromModel(model);
+  const std::vector<NamedValue> inputs = {{"x", Halves({1, -2, 0.5f}, {3})}};
+  for (const char* name : {"e", "t", "y", "x"})
+    EXPECT_EQ(session->Run(inputs, std::vector<std::string>{name})[0].tensor().dtype(), kHalf) << name;
 }
 
 TEST(WidenHalves, SessionsDoIt) {

@@ -214,14 +214,15 @@ using IntTag = hn::RebindToSigned<FloatTag>;
 using Ints = hn::Vec<IntTag>;
 using HalfTag = hn::Rebind<uint16_t, FloatTag>;
 
-// A half's exponent and mantissa, moved to where a float has them, are the number times 2⁻¹¹², subnormal or not.
+// No float in here is subnormal: a processor that is told to may take those as zeros.
 HWY_INLINE Floats Widen(hn::Vec<HalfTag> halves) {
   const IntTag d;
   const Ints bits = hn::PromoteTo(d, halves), magnitude = hn::And(bits, hn::Set(d, 0x7fff));
-  const Ints sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(d, 0x8000))), moved = hn::ShiftLeft<13>(magnitude);
-  const Floats scaled = hn::Mul(hn::BitCast(FloatTag(), moved), hn::Set(FloatTag(), 0x1p112f));
-  const Ints infinite = hn::Or(moved, hn::Set(d, 0x7f800000));
-  const Ints number = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d, 0x7bff)), infinite, hn::BitCast(d, scaled));
+  const Ints sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(d, 0x8000))), bias = hn::Set(d, (127 - 15) << 23);
+  const Ints normal = hn::Add(hn::ShiftLeft<13>(magnitude), bias);
+  const Floats tiny = hn::Mul(hn::ConvertTo(FloatTag(), magnitude), hn::Set(FloatTag(), 0x1p-24f));
+  Ints number = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d, 0x3ff)), normal, hn::BitCast(d, tiny));
+  number = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d, 0x7bff)), hn::Add(normal, bias), number);  // infinity and NaN
   return hn::BitCast(FloatTag(), hn::Or(sign, number));
 }
 
@@ -250,9 +251,10 @@ HWY_INLINE void ConvertAll(const From* x, To* y, int64_t count, const Convert& c
   if (i == count) return;
   HWY_ALIGN From from[kLanes] = {};
   HWY_ALIGN To to[kLanes];
-  for (int64_t k = i; k < count; ++k) from[k - i] = x[k];
+  const auto rest = static_cast<size_t>(count - i);  // which may lie at any byte
+  __builtin_memcpy(from, x + i, rest * sizeof(From));
   convert(from, to);
-  for (int64_t k = i; k < count; ++k) y[k] = to[k - i];
+  __builtin_memcpy(y + i, to, rest * sizeof(To));
 }
 
 void WidenHalves(const uint16_t* x, float* y, int64_t count) {

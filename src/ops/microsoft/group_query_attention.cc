@@ -37,7 +37,8 @@ struct CacheForm {
   int64_t bits = 0;  // 8 or 4 when quantised
   bool per_channel = false;
 
-  CacheForm(const Node& node, DType input) : type(input) {
+  // A past of halves stays one, whatever queries are.
+  CacheForm(const Node& node, DType input, DType past) : type(IsFloating(past) ? past : input) {
     std::string key = node.String("k_quant_type", "NONE"), value = node.String("v_quant_type", "NONE");
     bits = node.Int("kv_cache_bit_width", 0);
     Require(key == value, "k_quant_type and v_quant_type must be the same, are \"", Printable(key), "\" and \"",
@@ -112,7 +113,8 @@ class GroupQueryAttention {
         heads_(HeadsAttribute(node_)),
         kv_heads_(HeadsAttribute(node_, "kv_num_heads")),
         rows_(context, heads_, kv_heads_, node_.Int("do_rotary", 0) == 1),
-        form_(node_, context.Input(0).dtype()),
+        form_(node_, context.Input(0).dtype(),
+              context.Has(kPastKey) ? context.Input(kPastKey).dtype() : DType::kUndefined),
         is_causal_(node_.Int("causal", 1) != 0),
         window_(node_.Int("local_window_size", -1)),
         is_sliding_(node_.Int("sliding_window_cache", 0) == 1) {
@@ -143,8 +145,9 @@ class GroupQueryAttention {
                               .softcap = node_.Float("softcap", 0),
                               .q = rows_.q.Data<float>(),
                               .q_row = heads_ * rows_.size,
-                              .keys = key.Data<float>(),
-                              .values = value.Data<float>(),
+                              .keys = key.raw(),
+                              .values = value.raw(),
+                              .type = key.dtype(),
                               .sinks = nullptr,
                               .visible = visible,
                               .y = wide.MutableData<float>()};
@@ -272,13 +275,14 @@ class GroupQueryAttention {
       }
   }
 
-  // Writes output `output` and gives all rows that are looked at as floats, [batch, kv_heads, room, size].
+  // Writes output `output` and gives all rows that are looked at, [batch, kv_heads, room, size]: as floats, or as the
+  // cache has them.
   Tensor MakeCache(size_t output, size_t input, const Tensor& fresh, const float* scales) {
     const Tensor* past = context_.OptionalInput(input);
     int64_t width = form_.Width(rows_.size);
     auto row_bytes = static_cast<size_t>(width * BitWidth(form_.type) / 8);
     Tensor& present = context_.Output(output, form_.type, Shape{rows_.batch, kv_heads_, present_room_, width});
-    bool is_plain = form_.type == DType::kFloat && !is_sliding_;
+    bool is_plain = form_.bits == 0 && !is_sliding_;
     Tensor wide = is_plain ? present : Tensor(DType::kFloat, Shape{rows_.batch, kv_heads_, room_, rows_.size});
     // A cache that the caller has bound as past and present grows where it lies.
     const bool is_shared = past && past->raw() == present.raw();
@@ -363,7 +367,7 @@ void ComputeGroupQueryAttention(OpContext& context) { GroupQueryAttention(contex
 void InferGroupQueryAttention(InferContext& context) {
   const Node& node = context.node();
   DType type = context.InputDType(0);
-  CacheForm form(node, type);
+  CacheForm form(node, type, context.Has(kPastKey) ? context.InputDType(kPastKey) : DType::kUndefined);
   int64_t heads = HeadsAttribute(node), kv_heads = HeadsAttribute(node, "kv_num_heads");
   const SymbolicShape* query = context.InputShape(0);
   context.SetOutput(0, type);

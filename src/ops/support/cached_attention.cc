@@ -18,7 +18,7 @@ constexpr int64_t kQueries = 128;  // that share one packing of keys and values
 constexpr int64_t kFewQueries = 4;
 constexpr int64_t kLine = 16;  // floats of a cache line
 
-enum class CacheScratch { kScores, kKeys, kValues, kCount };
+enum class CacheScratch { kScores, kKeys, kValues, kRows, kCount };
 
 float* Scratch(CacheScratch use, int64_t count) { return ThreadScratch<float>(use, count); }
 
@@ -64,8 +64,24 @@ struct Task {
   int64_t image, kv_head, first, rows;
 
   int64_t group() const { return a.heads / a.kv_heads; }
-  const float* Keys() const { return a.keys + (image * a.kv_heads + kv_head) * a.room * a.size; }
-  const float* Values() const { return a.values + (image * a.kv_heads + kv_head) * a.room * a.size; }
+  // The keys that any query may look at.
+  std::pair<int64_t, int64_t> Seen() const {
+    int64_t low = INT64_MAX, high = 0;
+    for (int64_t i = 0; i < rows; ++i) {
+      const VisibleKeys keys = a.visible(image, kv_head * group(), first + i);
+      low = std::min(low, keys.begin);
+      high = std::max(high, keys.end);
+    }
+    return {std::min(low, high), high};
+  }
+  // Rows from `low` on of keys or values, as floats.
+  const float* Rows(const void* all, int64_t low, int64_t count, CacheScratch use) const {
+    const int64_t at = ((image * a.kv_heads + kv_head) * a.room + low) * a.size;
+    if (a.type == DType::kFloat) return static_cast<const float*>(all) + at;
+    float* wide = Scratch(use, count * a.size);
+    WidenRun(a.type, static_cast<const uint16_t*>(all) + at, wide, count * a.size);
+    return wide;
+  }
   const float* Query(int64_t head, int64_t i) const {
     return a.q + (image * a.queries + first + i) * a.q_row + head * a.size;
   }
@@ -81,6 +97,9 @@ struct Task {
 void FewQueries(const Task& task) {
   const CachedAttention& a = task.a;
   const RowKernels& kernels = BestRowKernels();
+  const auto [low, high] = task.Seen();
+  const float* all_keys = task.Rows(a.keys, low, high - low, CacheScratch::kKeys);
+  const float* all_values = task.Rows(a.values, low, high - low, CacheScratch::kValues);
   for (int64_t i = 0; i < task.rows; ++i) {
     const int64_t first_head = task.kv_head * task.group();
     int64_t most = 0;
@@ -93,14 +112,14 @@ void FewQueries(const Task& task) {
     for (int64_t j = all.begin; j < all.end; ++j)
       for (int64_t h = 0; h < task.group(); ++h)
         scores[h * (most + 1) + j - all.begin] =
-            kernels.dot(task.Query(first_head + h, i), task.Keys() + j * a.size, a.size);
+            kernels.dot(task.Query(first_head + h, i), all_keys + (j - low) * a.size, a.size);
     for (int64_t h = 0; h < task.group(); ++h) {
       const int64_t head = first_head + h;
       const VisibleKeys keys = a.visible(task.image, head, task.first + i);
       float* row = scores + h * (most + 1);
       const float factor = keys.end > keys.begin ? FinishRow(a, keys, head, row, task.Kept(head, i)) : 0;
-      kernels.combine(row, keys.end - keys.begin, task.Values() + keys.begin * a.size, a.size, task.Result(head, i),
-                      a.size);
+      kernels.combine(row, keys.end - keys.begin, all_values + (keys.begin - low) * a.size, a.size,
+                      task.Result(head, i), a.size);
       Scale(factor, task.Result(head, i), a.size);
     }
   }
@@ -110,19 +129,13 @@ void ManyQueries(const Task& task) {
   const CachedAttention& a = task.a;
   const GemmKernels& gemm = BestGemmKernels();
   const int64_t first_head = task.kv_head * task.group();
-  int64_t low = INT64_MAX, high = 0;
-  for (int64_t i = 0; i < task.rows; ++i) {
-    const VisibleKeys keys = a.visible(task.image, first_head, task.first + i);
-    low = std::min(low, keys.begin);
-    high = std::max(high, keys.end);
-  }
-  low = std::min(low, high);
+  const auto [low, high] = task.Seen();
   const int64_t count = high - low, block = 3 * gemm.best_rows;
   const int64_t stride = ((count + 1 + kLine - 1) / kLine | 1) * kLine;
   float* keys = Scratch(CacheScratch::kKeys, PackedSize(a.size, count));
   float* values = Scratch(CacheScratch::kValues, PackedSize(count, a.size));
-  PackMatrix(task.Keys() + low * a.size, a.size, count, 1, a.size, keys);
-  PackMatrix(task.Values() + low * a.size, count, a.size, a.size, 1, values);
+  PackMatrix(task.Rows(a.keys, low, count, CacheScratch::kRows), a.size, count, 1, a.size, keys);
+  PackMatrix(task.Rows(a.values, low, count, CacheScratch::kRows), count, a.size, a.size, 1, values);
   float* scores = Scratch(CacheScratch::kScores, block * stride + block);
   float* factors = scores + block * stride;
   for (int64_t head = first_head; head < first_head + task.group(); ++head)

@@ -1,5 +1,5 @@
 // Queries against the keys and values of a cache, several heads of queries to one of keys: what GroupQueryAttention and
-// SparseAttention share. Everything is float here; caches of other types are brought to it first.
+// SparseAttention share. Caches of halves are read as they lie; everything else is float here.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,9 @@ struct CachedAttention {
   float scale = 1, softcap = 0;
   const float* q = nullptr;  // [batch, queries, …], rows `q_row` apart, heads side by side
   int64_t q_row = 0;
-  const float *keys = nullptr, *values = nullptr;  // [batch, kv_heads, room, size]
-  const float* sinks = nullptr;                    // one for each head: takes part in the softmax, has no value
+  const void *keys = nullptr, *values = nullptr;  // [batch, kv_heads, room, size]
+  DType type = DType::kFloat;                     // of keys and values; or float16, or bfloat16
+  const float* sinks = nullptr;                   // one for each head: takes part in the softmax, has no value
   FunctionRef<VisibleKeys(int64_t image, int64_t head, int64_t query)> visible;
   float* y = nullptr;  // [batch, queries, heads · size]
 

@@ -13,6 +13,7 @@
 #include "kernels/panels_in_place.h"
 #include "ops/support/fused.h"
 #include "ops/support/scale_rows.h"
+#include "ops/support/widen.h"
 #include "providers/cpu/cuts.h"
 #include "providers/cpu/kernels.h"
 #include "providers/cpu/scratch.h"
@@ -20,7 +21,7 @@
 namespace ferry {
 namespace {
 
-// [depth, columns], or the other way round.
+// [depth, columns], or the other way round; of floats, or of halves that are read as floats.
 struct Matrix {
   Matrix(Tensor weight, bool transposed)
       : weight(std::move(weight)),
@@ -30,35 +31,52 @@ struct Matrix {
         column_stride(transposed ? depth : 1),
         form(transposed ? "panels of transpose" : "panels") {}
 
+  int64_t element_bytes() const { return has_floats() ? 4 : 2; }
+  bool has_floats() const { return weight.dtype() == DType::kFloat; }
+
   void Pack(int64_t first, int64_t count, float* panels) const {
+    if (!has_floats()) return PackHalves(first, count, panels);
     PackMatrix(weight.Data<float>() + first * column_stride, depth, count, row_stride, column_stride, panels);
+  }
+
+  void PackHalves(int64_t first, int64_t count, float* panels) const {
+    constexpr int64_t kAtOnce = 2 * kPanelWidth;  // as many as a cache line has
+    float* wide = ThreadScratch<float>(ScratchUse::kWidenedWeights, depth * kAtOnce);
+    const bool along = row_stride == 1;
+    for (int64_t done = 0; done < count; done += kAtOnce) {
+      const int64_t part = std::min(kAtOnce, count - done), runs = along ? part : depth, length = along ? depth : part;
+      const uint16_t* from = reinterpret_cast<const uint16_t*>(weight.raw()) + (first + done) * column_stride;
+      for (int64_t run = 0; run < runs; ++run, from += along ? column_stride : row_stride)
+        WidenRun(DType::kFloat16, from, wide + run * length, length);
+      PackMatrix(wide, depth, part, along ? 1 : part, along ? depth : 1, panels + PackedSize(depth, done));
+    }
   }
 
   // Asks for rows [begin, end) of some columns, which will be packed soon.
   void Fetch(int64_t begin, int64_t end, int64_t first, int64_t count) const {
-    constexpr int64_t kLine = 16;
+    constexpr int64_t kLine = 64;
     if (column_stride != 1) return;  // these lie in long runs, which the processor follows by itself
-    const float* from = weight.Data<float>() + begin * row_stride + first;
-    for (int64_t k = begin; k < end; ++k, from += row_stride)
-      for (int64_t n = 0; n < count; n += kLine) __builtin_prefetch(from + n, 0, 2);
+    const std::byte* from = weight.raw() + (begin * row_stride + first) * element_bytes();
+    for (int64_t k = begin; k < end; ++k, from += row_stride * element_bytes())
+      for (int64_t n = 0; n < count * element_bytes(); n += kLine) __builtin_prefetch(from + n, 0, 2);
   }
 
   // Where columns lie one after the other in a file, its pages are given back after each few of them: the largest
   // matrix of a language model is not in memory twice, however long another thread keeps this one waiting.
   void PackAll(float* panels) const {
     constexpr int64_t kPieceBytes = 4 << 20;
-    const int64_t column_bytes = depth * int64_t{sizeof(float)}, unit = kPanelWidth;
+    const int64_t column_bytes = depth * element_bytes(), unit = kPanelWidth;
     const int64_t width = row_stride == 1 ? std::max(unit, kPieceBytes / column_bytes / unit * unit) : columns;
     for (int64_t first = 0; first < columns; first += width) {
       const int64_t count = std::min(width, columns - first);
       Pack(first, count, panels + PackedSize(depth, first));
-      if (count < columns) DropPages(weight.Data<float>() + first * depth, static_cast<size_t>(count * column_bytes));
+      if (count < columns) DropPages(weight.raw() + first * column_bytes, static_cast<size_t>(count * column_bytes));
     }
   }
 
   WeightCache::InPlace InPlace() const {
     const int64_t deep = depth, wide = columns;
-    if (wide % kPanelWidth != 0) return {};
+    if (wide % kPanelWidth != 0 || !has_floats()) return {};
     if (row_stride == 1)
       return {[=](float* weights) { LinesIntoPanels(weights, wide, deep, 1); },
               [=](float* weights) { PanelsIntoLines(weights, wide, deep, 1); }};
@@ -224,7 +242,7 @@ WeightCache::DeferredTensor PackedWeight(const CpuKernelRequest& request, const 
     return request.weights.GetDeferred(
         matrix.weight, matrix.form + " of bf16", DType::kBFloat16, PackedBf16Size(matrix.depth, matrix.columns),
         [=](Tensor& made) {
-          PackBf16Matrix(matrix.weight.Data<float>(), matrix.depth, matrix.columns, matrix.row_stride,
+          PackBf16Matrix(WidenToFloat(matrix.weight).Data<float>(), matrix.depth, matrix.columns, matrix.row_stride,
                          matrix.column_stride, &made.MutableData<BFloat16>()->bits);
         },
         true);
@@ -244,7 +262,7 @@ Matrix ColumnsOf(const Matrix& matrix, int64_t first, int64_t count) {
 // that one takes more room than they have.
 bool SplitsLastPanel(const Matrix& matrix) {
   return matrix.row_stride == 1 && matrix.columns > kPanelWidth && matrix.columns % kPanelWidth != 0 &&
-         IsInOwnMemoryFile(matrix.weight.raw(), matrix.weight.bytes());
+         matrix.has_floats() && IsInOwnMemoryFile(matrix.weight.raw(), matrix.weight.bytes());
 }
 
 }  // namespace
@@ -254,7 +272,8 @@ std::unique_ptr<CpuKernel> MakeMatMulKernel(const CpuKernelRequest& request) {
   bool plain = request.node.op_type == "MatMul" && CanonicalDomain(request.node.domain).empty();
   if ((!fused && !plain) || request.inputs.size() < 2 || !request.inputs[0] || !request.inputs[1]) return nullptr;
   const std::optional<Tensor>& weight = request.inputs[1]->constant;
-  if (!weight || weight->rank() != 2 || weight->dtype() != DType::kFloat || weight->size() == 0) return nullptr;
+  if (!weight || weight->rank() != 2 || weight->size() == 0) return nullptr;
+  if (weight->dtype() != DType::kFloat && weight->dtype() != DType::kFloat16) return nullptr;
   if (request.inputs[0]->type.dtype != DType::kFloat || !request.inputs[0]->type.shape ||
       request.inputs[0]->type.shape->empty())
     return nullptr;

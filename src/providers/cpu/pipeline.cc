@@ -87,11 +87,12 @@ bool HasPlainConv(const Graph& graph) {
 }  // namespace
 
 void Optimize(Graph& graph) {
-  WidenHalves(graph);
+  const WidenedWeights weights = WidenHalves(graph);
   ShareConstants(graph);
   FoldEverywhere(graph);
   GraphFacts facts = InferGraph(graph, {}, TolerantInference(256));
   FuseEverywhere(graph, facts, Stage::kOnce);
+  NarrowMatrices(graph, weights);
 }
 
 std::shared_ptr<Graph> Specialize(const Graph& graph, const FactsByName& inputs, GraphFacts& facts) {

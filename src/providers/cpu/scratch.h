@@ -11,6 +11,7 @@ enum class ScratchUse {
   kPaddedImage,
   kWinograd,
   kWidenedRows,
+  kWidenedWeights,
   kBf16Rows,
   kPanels,
   kScaledRows,

@@ -41,7 +41,7 @@ app.busy = async (text, work, what = '') => {
   } catch (error) {
     const said = error.message || String(error);
     status(what && !said.includes(what) ? `${what}: ${said}` : said, 'error');
-    told.add(error);
+    if (error && typeof error === 'object') told.add(error);
     throw error;
   }
 };

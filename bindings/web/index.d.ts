@@ -3,16 +3,19 @@ import run from './run.js';
 import type {ModelFile, Source, TensorLike} from './run.js';
 export * from './run.js';
 
-type Model = Source | ModelFile | {name?: string; data: Source; externalData?: readonly {path: string; data: Source}[]};
+type Model = Source | ModelFile | {name?: string; data: Source; externalData?: readonly (string | {path: string; data: Source})[]};
+type Written = readonly {path: string; data: Uint8Array}[];
 interface Made {
   bytes: Uint8Array;
+  /** Where the weights were written to a file of their own: as a session's `externalData` takes it. */
+  externalData?: Written;
   report: any;
 }
 
 export function check(model: Model): Promise<any>;
 export function info(model: Model, options?: {layers?: boolean; dims?: {[name: string]: number}}): Promise<any>;
-/** With `fix`, the mended model comes as `fixed` where something could be mended. */
-export function doctor(model: Model, options?: {fix?: boolean; targets?: string[]; args?: string[]}): Promise<any & {fixed?: Uint8Array}>;
+/** With `fix`, the mended model comes as `fixed` where something could be mended, its data file, if any, as `externalData`. */
+export function doctor(model: Model, options?: {fix?: boolean; targets?: string[]; args?: string[]}): Promise<any & {fixed?: Uint8Array; externalData?: Written}>;
 /** Against a second model, or against recorded inputs and outputs (.npz). */
 export function compare(model: Model, against: Model | {recordings: Source[]}, options?: {
   recordings?: Source[];

@@ -17,7 +17,8 @@ export namespace Tensor {
     uint32: Uint32Array;
     uint64: BigUint64Array;
     uint4: Uint8Array;
-    int4: Int8Array;
+    /** Two in a byte. */
+    int4: Uint8Array;
   }
   interface ElementTypeMap {
     float32: number;
@@ -68,7 +69,7 @@ export interface ToImageOptions {
 
 interface TensorOf<T extends Tensor.Type> extends TensorLike {
   readonly type: T;
-  readonly dims: readonly number[];
+  readonly dims: number[];
   readonly size: number;
   /** Throws when the tensor was disposed of. */
   readonly data: Tensor.DataTypeMap[T];
@@ -88,7 +89,8 @@ export interface Tensor extends TensorOf<Tensor.Type> {
 }
 
 type Numbers<T extends Tensor.Type> = T extends 'int64' | 'uint64' ? readonly bigint[] | readonly number[] :
-  T extends 'string' ? readonly string[] : T extends 'bool' ? readonly boolean[] : readonly number[];
+  T extends 'string' ? readonly string[] : T extends 'bool' ? readonly boolean[] :
+  T extends 'int4' ? Int8Array : readonly number[];
 export interface TensorConstructor {
   new <T extends Tensor.Type>(type: T, data: Tensor.DataTypeMap[T] | Numbers<T>, dims?: readonly number[]): TypedTensor<T>;
   new (type: TensorType, data: TensorData | readonly number[] | readonly bigint[] | readonly boolean[] | readonly string[], dims?: readonly number[]): Tensor;
@@ -115,11 +117,13 @@ export type Source = string | URL | Blob | ArrayBufferLike | Uint8Array;
 export interface SessionOptions {
   /** 'wasm' and 'cpu' are Ferry. */
   executionProviders?: readonly (string | {readonly name: string})[];
+  /** Under the names by which the model asks for them, folders included. */
   externalData?: readonly (string | {path: string; data: Source})[];
   freeDimensionOverrides?: {readonly [dimension: string]: number};
   graphOptimizationLevel?: 'disabled' | 'basic' | 'extended' | 'layout' | 'all';
+  /** Only 'ferry-web' writes profiles: 'ferry-web/run' warns and goes on. */
   enableProfiling?: boolean;
-  /** How much of the model and its data has come. */
+  /** How much of the model and its data has come; `total` is 0 where it is not known. */
   onProgress?: (loaded: number, total: number) => void;
   /** Only algorithms that add up products as the operators' texts do. */
   exact?: boolean;
@@ -186,7 +190,7 @@ export namespace InferenceSession {
 export class ModelFile {
   static open(source: Source | {name?: string; data: Source}, options?: {
     name?: string;
-    externalData?: readonly {path: string; data: Source}[];
+    externalData?: readonly (string | {path: string; data: Source})[];
     onProgress?: (loaded: number, total: number) => void;
   }): Promise<ModelFile>;
   readonly name: string;
@@ -208,7 +212,10 @@ export interface Env {
     simd?: boolean | 'fixed' | 'relaxed';
     trace?: boolean;
     initTimeout?: number;
-    /** Where the .wasm files are: a prefix, or {wasm: url}. */
+    /**
+     * Where the .wasm files are: a prefix, or {wasm: url}; one with '-st' in its name is for one thread. What is not there is looked
+     * for beside the script, with a warning; places of onnxruntime's own files are passed over.
+     */
     wasmPaths?: string | {wasm?: string | URL; mjs?: string | URL};
     wasmBinary?: ArrayBufferLike | Uint8Array;
     /** A worker does the work in pages unless this is false. */

@@ -4,20 +4,29 @@ import {existsSync, readFileSync, readdirSync, statSync} from 'node:fs';
 import http from 'node:http';
 import {createRequire} from 'node:module';
 import {extname, join, resolve} from 'node:path';
-import {pointwiseModel} from './large_model.mjs';
+import {gzipSync} from 'node:zlib';
+import {identityModel, pointwiseModel} from './large_model.mjs';
 
 const [packageFolder, cases, modules] = process.argv.slice(2), broken = join(modules, 'broken-models');
 const puppeteer = createRequire(join(resolve(modules), 'x.js'))('puppeteer-core');
 const chromium = (process.env.PATH || '').split(':').map((folder) => join(folder, 'chromium')).find(existsSync);
 const types = {'.mjs': 'text/javascript', '.html': 'text/html', '.wasm': 'application/wasm'};
 // The policy of a page that lets nothing in but its own files.
-const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src blob:; connect-src 'self'";
+const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src blob:; connect-src 'self' http://127.0.0.1:*";
+const twins = identityModel(['x', 'z'], {a: 'x', b: 'z'}), long = identityModel(['x'], {y: 'x'}, {doc: 'long '.repeat(100000)});
+// What comes compressed, of a length that only this origin's pages are told is not the file's.
+const away = {'Access-Control-Allow-Origin': '*', 'Cross-Origin-Resource-Policy': 'cross-origin', 'Content-Encoding': 'gzip'};
 function serve(isolated) {
   const server = http.createServer((request, response) => {
     const [, root, ...rest] = decodeURIComponent(new URL(request.url, 'http://x').pathname).split('/');
     const folder = {package: packageFolder, cases, broken}[root], file = folder ? join(folder, ...rest) : '';
     const head = {'Content-Security-Policy': policy, ...(isolated ? {'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp', 'Cross-Origin-Resource-Policy': 'same-origin'} : {})};
     if (root === 'pointwise.onnx') return response.writeHead(200, {...head, 'Content-Length': pointwiseModel().length}).end(pointwiseModel());
+    if (root === 'twins.onnx') return response.writeHead(200, {...head, 'Content-Length': twins.length}).end(twins);
+    if (root === 'long.onnx' || root === 'short.onnx') {
+      const body = gzipSync(root === 'long.onnx' ? long : twins);
+      return response.writeHead(200, {...head, ...away, 'Content-Length': body.length}).end(body);
+    }
     if (root === 'page.html') return response.writeHead(200, {...head, 'Content-Type': 'text/html'}).end('<!doctype html><title>test</title>');
     if (!file || !existsSync(file) || !statSync(file).isFile()) return response.writeHead(404, head).end();
     response.writeHead(200, {...head, 'Content-Type': types[extname(file)] || 'application/octet-stream'}).end(readFileSync(file));
@@ -196,6 +205,65 @@ for (const isolated of [false, true]) {
   check('short runs one after the other and at a time', wrong === 0, `${wrong} wrong`);
   await page.close();
   server.close();
+}
+// What programs do that are written for onnxruntime-web: views of large buffers, wrapped sessions, wrong feeds, its own settings.
+for (const isolated of [false, true]) {
+  const server = await serve(isolated), other = await serve(isolated), page = await browser.newPage();
+  await page.goto(`http://127.0.0.1:${server.address().port}/page.html`);
+  const seen = await page.evaluate(async (elsewhere) => {
+    let largest = 0;
+    const post = Worker.prototype.postMessage;
+    Worker.prototype.postMessage = function (message, ...more) {
+      if (message.call === 'run') for (const [, {data}] of message.given.feeds) if (data.buffer) largest = Math.max(largest, data.buffer.byteLength, data.buffer instanceof ArrayBuffer ? 0 : Infinity);
+      return post.call(this, message, ...more);
+    };
+    const {InferenceSession, Tensor} = await import('/package/run.mjs'), out = {};
+    const [session, relu] = await Promise.all(['/twins.onnx', '/cases/test_relu/model.onnx'].map((path) => InferenceSession.create(path)));
+    const one = (value) => new Tensor(Float32Array.of(value), [1]);
+    const buffers = [new ArrayBuffer(1 << 24), ...(globalThis.SharedArrayBuffer ? [new SharedArrayBuffer(1 << 24)] : [])];
+    const views = [];
+    for (const buffer of buffers) {
+      const view = new Float32Array(buffer, 4096, 300000).fill(7);
+      const {a} = await session.run({x: new Tensor(view, [300000]), z: one(1)});
+      views.push(a.data.length === 300000 && a.data.every((value) => value === 7) && view[0] === 7);
+    }
+    out.views = views.every(Boolean) && largest === 1200000;
+    // The list of what is wanted is the caller's, and changes.
+    let mixed = 0;
+    for (let i = 0; i < 400; ++i) {
+      const names = i % 3 ? ['a', 'b'] : ['b', 'a'], run = session.run({x: one(i), z: one(-1)}, names);
+      names.reverse();
+      const {a, b} = await run;
+      if (a.data[0] !== i || b.data[0] !== -1) ++mixed;
+    }
+    out.mixed = mixed;
+    const proxied = new Proxy(session, {get: (target, key, receiver) => { const value = Reflect.get(target, key, receiver); return Array.isArray(value) ? new Proxy(value, {}) : value; }});
+    out.proxied = (await proxied.run({x: new Proxy(one(3), {}), z: one(4)})).a.data[0];
+    const wrong = [{dims: [-1]}, {dims: [0.5]}, {data: [1]}, {type: 'nosuch'}, {type: 'string', data: ['a', 'b']}, {type: 'string', data: [() => 1]}, {data: {}}];
+    out.codes = [];
+    for (const more of wrong) out.codes.push(await session.run({x: {type: 'float32', dims: [1], data: new Float32Array(1), ...more}, z: one(1)}).catch((error) => error.code));
+    out.after = (await session.run({x: one(5), z: one(6)})).b.data[0] + (await relu.run({x: new Tensor(new Float32Array(60).fill(2), [3, 4, 5])})).y.data[9];
+    const totals = [];
+    for (const name of ['long', 'short'])
+      out[name] = await InferenceSession.create(`${elsewhere}/${name}.onnx`, {onProgress: (done, all) => totals.push(!all || done <= all)}).then((each) => each.inputNames.join(), (error) => error.message);
+    out.totals = totals.every(Boolean);
+    out.settings = [];
+    for (const wasmPaths of ['https://cdn.example/npm/onnxruntime-web@1.30.0/dist/', './', {wasm: '/package/ferry-run-st.wasm'}]) {
+      const other = await import(`/package/run.mjs?${out.settings.length}`);
+      other.env.wasm.wasmPaths = wasmPaths;
+      out.settings.push(await other.InferenceSession.create('/cases/test_relu/model.onnx').then((each) => each.threads, (error) => error.message));
+    }
+    return out;
+  }, `http://127.0.0.1:${other.address().port}`);
+  check('views are sent without the rest of their buffers', seen.views);
+  check('outputs under their own names', seen.mixed === 0, `${seen.mixed} mixed`);
+  check('sessions and tensors in proxies', seen.proxied === 3, String(seen.proxied));
+  check('a mistake of the caller ends nothing', seen.codes.every((code) => code === 'invalid_argument') && seen.after === 8, JSON.stringify(seen.codes));
+  check('compressed models of another origin', seen.long === 'x' && seen.short === 'x,z' && seen.totals, `${seen.long} ${seen.short}`);
+  check("settings for onnxruntime's files", seen.settings.every((threads) => threads >= 1) && seen.settings[2] === 1, JSON.stringify(seen.settings));
+  await page.close();
+  server.close();
+  other.close();
 }
 await browser.close();
 process.exit(failures ? 1 : 0);

@@ -65,3 +65,20 @@ export function pointwiseModel() {
   const graph = [string(2, 'pointwise'), ...parts, value(11, 'x', [1, 256, 7, 7]), value(12, 'y', [1, 1000])];
   return Buffer.concat([number(1, 8), message(8, string(1, ''), number(2, 17)), message(7, ...graph)]);
 }
+
+// Values of any type through Identity: {outputs: [inputs]} by name. What is written into `doc` makes the file as long.
+const typed = (field, name, type, dims) => message(field, string(1, name),
+  message(2, message(1, number(1, type), message(2, ...dims.map((dim) => message(1, typeof dim === 'string' ? string(2, dim) : number(1, dim)))))));
+export function identityModel(inputs, outputs, {type = 1, dims = ['n'], doc = ''} = {}) {
+  const graph = [string(2, 'identity'), ...Object.entries(outputs).map(([output, input]) => node('Identity', `to_${output}`, [input], output)),
+    ...inputs.map((name) => typed(11, name, type, dims)), ...Object.keys(outputs).map((name) => typed(12, name, type, dims))];
+  return Buffer.concat([number(1, 8), string(6, doc), message(8, string(1, ''), number(2, 17)), message(7, ...graph)]);
+}
+
+// y = x + w, where w is two floats that lie in another file.
+export function externalModel(location) {
+  const entry = (key, text) => message(13, string(1, key), string(2, text));
+  const weights = message(5, number(1, 2), number(2, 1), string(8, 'w'), entry('location', location), entry('length', '8'), number(14, 1));
+  const graph = [node('Add', 'add', ['x', 'w'], 'y'), string(2, 'external'), weights, typed(11, 'x', 1, [2]), typed(12, 'y', 1, [2])];
+  return Buffer.concat([number(1, 8), message(8, string(1, ''), number(2, 17)), message(7, ...graph)]);
+}

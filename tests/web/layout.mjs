@@ -2,6 +2,9 @@
 // straight beside what feeds it, and the time is linear in the nodes.
 import {fonts, layout, sizes} from '../../web/js/layout.mjs';
 import {colourOf} from '../../web/js/colours.mjs';
+import {arrayFrom, fromHalf, numbersOf, toHalf} from '../../web/js/npz.mjs';
+import {layoutOf} from '../../web/js/run_page.mjs';
+import {readsOf} from '../../web/js/see.mjs';
 
 let failures = 0;
 const check = (what, holds, more = '') => {
@@ -46,4 +49,35 @@ function overlaps({x, width, rows}) {
 check('a circle ends', layout([{label: 'a'}, {label: 'b'}], [{from: 0, to: 1}, {from: 1, to: 0}], widthOf).rows.length > 0);
 check('no nodes at all', layout([], [], widthOf).box.right === 0);
 check('operators of one kind have one colour', colourOf('Conv') === colourOf('MatMul') && colourOf('QuantizeLinear') === colourOf('DequantizeLinear') && colourOf('Relu') !== colourOf('Conv'));
+// Bodies of control flow: what they read of the graph around them, in time that is linear in their nodes.
+{
+  const body = (count, inner) => ({inputs: [{name: 'i'}], weights: [{name: 'w'}], outputs: [{name: 'passed'}], nodes: Array.from({length: count}, (_, i) =>
+    ({inputs: [i ? `v${i - 1}` : 'outer', 'w', 'i', ''], outputs: [`v${i}`], attributes: i === 5 && inner ? {body: {graph: inner}} : {}}))});
+  const graph = body(20000, {...body(20000), inputs: [{name: 'outer'}]}), begin = performance.now();
+  const reads = readsOf({inputs: ['x', ''], outputs: ['y'], attributes: {body: {graph}, axis: 1}});
+  const time = performance.now() - begin;
+  check('what a body reads', reads.sort().join() === 'outer,passed,x', reads.join());
+  check('40,000 nodes in bodies within half a second', time < 500, `${time.toFixed(0)} ms`);
+}
+
+// What people see and write of types that JavaScript may have no array for.
+{
+  let wrong = 0;
+  for (let half = 0; half < 65536; ++half) {
+    const value = fromHalf(half);
+    if (Number.isNaN(value) ? (toHalf(value) & 0x7fff) !== 0x7e00 : toHalf(value) !== half) ++wrong;
+  }
+  check('half floats and back', wrong === 0 && toHalf(65520) === 0x7c00 && toHalf(65519) === 0x7bff && toHalf(2 ** -25) === 0, `${wrong} wrong`);
+  for (const type of ['float16', 'bfloat16']) {
+    const data = arrayFrom(type, ['1.5', '-2', '0.25']), bytes = new Uint8Array(data.buffer);
+    check(`${type} as numbers`, [data, bytes].every((each) => [...numbersOf(type, each)].join() === '1.5,-2,0.25'));
+  }
+  check('whole numbers of 64 bits', arrayFrom('int64', ['9007199254740993', 3]).join() === '9007199254740993,3');
+}
+
+// Where the channels of a picture are.
+for (const [shape, wanted] of [[[1, 3, 224, 224], 'NCHW'], [['n', 3, 'h', 'w'], 'NCHW'], [[1, 'h', 'w', 3], 'NHWC'], [[1, 224, 224, 1], 'NHWC'], [['n', 'c', 'h', 'w'], 'NCHW'],
+  [['n', 'h', 'w', 'channels'], 'NHWC'], [[1, 1, 28, 28], 'NCHW'], [[1, 64, 56, 56], undefined], [[1, 3], undefined]])
+  check(`the layout of [${shape}]`, layoutOf({type: 'float32', shape}) === wanted);
+
 process.exit(failures ? 1 : 0);

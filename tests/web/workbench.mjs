@@ -2,12 +2,12 @@
 // fix, run, compare, profile, at three widths, with axe-core, from 'ferry view' and from the disk. Nothing may be asked for
 // from elsewhere.
 import {spawn} from 'node:child_process';
-import {existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync} from 'node:fs';
 import {createRequire} from 'node:module';
 import {tmpdir} from 'node:os';
 import {join, resolve} from 'node:path';
 import {pathToFileURL} from 'node:url';
-import {largeModel} from './large_model.mjs';
+import {identityModel, largeModel} from './large_model.mjs';
 
 const [ferry, pageFolder, networks, modules, shots] = process.argv.slice(2);
 const need = createRequire(join(resolve(modules), 'x.js'));
@@ -80,6 +80,7 @@ try {
     const before = await page.evaluate('workbench.see.view.chosen');
     await page.keyboard.press('ArrowDown');
     check(`${at}: arrows follow edges`, await page.evaluate('workbench.see.view.chosen') !== before);
+    check(`${at}: what is chosen is said`, await page.evaluate("document.getElementById('announce').textContent.includes(workbench.see.view.items[workbench.see.view.chosen].label)"));
     await accessible(page, `${at} see`);
 
     await page.click('#tab-check');
@@ -142,6 +143,8 @@ try {
   // A file that is no model, and many nodes.
   await page.evaluate(() => workbench.open(new File([new Uint8Array([1, 2, 3])], 'bad.onnx'), 'bad.onnx').catch(() => {}));
   check('a bad file is told of', /bad.onnx|readable/.test(await page.$eval('#status', (each) => each.textContent)));
+  await page.keyboard.press('Escape');
+  check('a message is closed by the keyboard', await page.$eval('#status', (each) => each.className === 'none' && !each.textContent.replace('×', '')));
   check('what was open stays', await page.evaluate("workbench.graph.nodes.length > 0 && !document.getElementById('panel-see').hidden && workbench.model.name.endsWith('.onnx')"));
   await page.click('#tab-check');
   check('and can be looked at still', await page.waitForSelector('#check-page h2', {timeout: 60000}).then(() => true, () => false));
@@ -164,6 +167,78 @@ try {
   await page.close();
 } finally {
   child.kill('SIGINT');
+}
+
+// What people do at a time, or wrongly.
+{
+  const {page, errors} = await newPage(1280, 800);
+  await page.goto(pathToFileURL(resolve(pageFolder, 'index.html')).href);
+  await ready(page);
+  await page.type('#url', 'http://');
+  await page.click('#open-url');
+  check('an address that is none is told of', await page.$eval('#status', (each) => /no address/.test(each.textContent)));
+  const folder = join(model, '..'), recording = readdirSync(folder).find((name) => /^io_\d+\.npz$/.test(name));
+  const seen = await page.evaluate(async (bytes, npz, images, texts) => {
+    const file = (data, name) => new File([new Uint8Array(data)], name), found = {}, {pages} = workbench;
+    await Promise.all([workbench.open(file(bytes, 'one.onnx'), 'one.onnx'), workbench.open(file([1, 2], 'bad.onnx'), 'bad.onnx').catch(() => {}), workbench.open(file(bytes, 'two.onnx'), 'two.onnx')]);
+    found.name = workbench.model.name;
+    const ask = () => workbench.theSession();
+    const [first, second] = await Promise.all([ask(), ask(), pages.run.build(), pages.run.build()]);
+    found.once = first === second && (await workbench.ferry.memory()).sessions === 1;
+    if (npz) {
+      await workbench.openFiles([file(npz, 'io.npz'), file(bytes, 'three.onnx')]);
+      found.npz = workbench.model.name === 'three.onnx' && pages.run.given.size > 0;
+    }
+    // Findings that come after another model was opened.
+    const looked = pages.check.look();
+    await workbench.open(file(images, 'images.onnx'), 'images.onnx');
+    await looked.catch(() => {});
+    found.stale = document.getElementById('check-page').childElementCount;
+    await pages.run.build();
+    const canvas = new OffscreenCanvas(6, 4), c = canvas.getContext('2d');
+    c.fillStyle = 'rgb(200, 100, 50)';
+    c.fillRect(0, 0, 6, 4);
+    const put = (file) => {
+      const list = new DataTransfer(), input = document.getElementById('input-x-picture');
+      list.items.add(file);
+      input.files = list.files;
+      input.dispatchEvent(new Event('change'));
+    };
+    const until = async (holds) => { for (let i = 0; i < 200 && !holds(); ++i) await new Promise((resolve) => setTimeout(resolve, 20)); return holds(); };
+    const set = (id, value) => { const each = document.getElementById(id); each.value = value; each.dispatchEvent(new Event('change')); };
+    const given = () => pages.run.given.get('x'), note = () => document.getElementById('input-x-note').textContent;
+    put(new File([await canvas.convertToBlob()], 'six.png'));
+    found.picture = await until(given) && given().dims.join() === '1,3,4,6' && [...given().data].filter((_, i) => i % 24 === 0).join() === '200,100,50';
+    set('input-x-normalise', 'unit');
+    found.again = await until(() => given()?.data[0] === 1);
+    put(new File(['no picture'], 'six.txt'));
+    found.none = await until(() => /six.txt is no picture/.test(note())) && !given();
+    // Halves are numbers.
+    await workbench.open(file(texts, 'half.onnx'), 'half.onnx');
+    await pages.run.build();
+    document.getElementById('input-x-values').value = '1.5, -2';
+    document.getElementById('input-x-shape').value = '2';
+    await pages.run.run();
+    found.half = /1.5\s+-2/.test(document.querySelector('#run-result pre').textContent);
+    const scores = new Float32Array(4e6).map((_, i) => i), mask = new Float32Array(21 * 4e6), begin = performance.now();
+    pages.run.parts({dims: [1, 21, 2000, 2000], type: 'float32', data: mask});
+    pages.run.parts({dims: [1, 4e6], type: 'float32', data: scores});
+    found.time = performance.now() - begin;
+    found.left = (await workbench.ferry.memory()).sessions;
+    return found;
+  }, [...readFileSync(model)], recording && [...readFileSync(join(folder, recording))], [...identityModel(['x'], {y: 'x'}, {type: 2, dims: ['n', 3, 'h', 'w']})],
+  [...identityModel(['x'], {y: 'x'}, {type: 10})]);
+  check('of several files the last one stays', seen.name === 'two.onnx', seen.name);
+  check('one session for all who ask', seen.once && seen.left === 1, `${seen.left} at the end`);
+  check('an .npz may come before its model', !recording || seen.npz);
+  check('findings are those of the model on screen', seen.stale === 0);
+  check('a picture is laid out by the sizes that are known', seen.picture);
+  check('it is made again for another normalisation', seen.again);
+  check('a file that is no picture is told of', seen.none);
+  check('half floats are numbers', seen.half);
+  check('large outputs are shown within two seconds', seen.time < 2000, `${seen.time.toFixed(0)} ms`);
+  check('at a time: no errors', errors.length === 0, errors.slice(0, 3).join(' | '));
+  await page.close();
 }
 
 // ResNet-50's size: soon there, and moved without a halt.

@@ -5,8 +5,8 @@ export class ComparePage {
   constructor(app) { this.app = app; }
   reset() {
     byId('compare-page').replaceChildren(el('h2', {}, 'Compare'),
-      el('div', {class: 'field'}, el('label', {htmlFor: 'compare-file'}, 'A second model (.onnx, .pt2), or recorded inputs and outputs (.npz)'),
-        el('div', {class: 'row'}, el('input', {type: 'file', id: 'compare-file', accept: '.onnx,.npz,.pt2,.pt'}))),
+      el('div', {class: 'field'}, el('label', {htmlFor: 'compare-file'}, 'A second model (.onnx with its data files, .pt2), or recorded inputs and outputs (.npz)'),
+        el('div', {class: 'row'}, el('input', {type: 'file', id: 'compare-file', multiple: true}))),
       el('div', {class: 'row'}, el('label', {class: 'inline'}, 'rtol ', el('input', {type: 'text', id: 'rtol', value: '1e-3', size: 7})),
         el('label', {class: 'inline'}, 'atol ', el('input', {type: 'text', id: 'atol', value: '1e-5', size: 7})),
         el('button', {class: 'main', id: 'compare-run', onclick: () => this.compare()}, 'Compare')),
@@ -15,29 +15,22 @@ export class ComparePage {
   shown() {}
 
   async compare() {
-    const [file] = byId('compare-file').files;
-    if (!file) return this.app.status('Choose a file to compare with first.', 'error');
-    await this.against(file);
+    const files = [...byId('compare-file').files];
+    if (!files.length) return this.app.status('Choose a file to compare with first.', 'error');
+    await this.against(files);
   }
 
-  async against(file) {
-    const {app} = this, {ferry, model} = app;
+  // A second model with its data files, or recordings.
+  async against(given) {
+    const {app} = this, {ferry, model} = app, files = [given].flat();
+    const recordings = files.filter((file) => /\.npz$/i.test(file.name)), rest = files.filter((file) => !recordings.includes(file));
+    const other = rest.find((file) => /\.(onnx|pt2|pt|pth)$/i.test(file.name)) || rest[0];
     await app.busy('comparing…', async () => {
-      const options = {rtol: byId('rtol').value, atol: byId('atol').value};
-      const recorded = /\.npz$/i.test(file.name);
-      let answer;
-      if (recorded) {
-        answer = await ferry.compare(model, {recordings: [file]}, options);
-      } else {
-        const other = await ferry.ModelFile.open(file, {name: file.name});
-        try {
-          answer = await ferry.compare(model, other, options);
-        } finally {
-          await other.release();
-        }
-      }
-      this.show(answer);
-    });
+      const options = {rtol: byId('rtol').value, atol: byId('atol').value, recordings};
+      const answer = await ferry.compare(model, other ? {name: other.name, data: other,
+        externalData: rest.filter((file) => file !== other).map((file) => ({path: file.name, data: file}))} : {recordings}, options);
+      if (app.model === model) this.show(answer);
+    }, other?.name);
   }
 
   show(answer) {

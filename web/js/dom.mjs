@@ -1,9 +1,22 @@
 // Elements in few words, and numbers for people.
+
+// What goes wrong where nobody waits for it: main.mjs says it to the user.
+let report = (error) => console.error(error);
+export function reportWith(use) { report = use; }
+export const careful = (use) => (...given) => {
+  try {
+    const result = use(...given);
+    if (result && result.catch) result.catch(report);
+  } catch (error) {
+    report(error);
+  }
+};
+
 export function el(name, properties = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
     if (key === 'class') made.className = value;
-    else if (key.startsWith('on')) made.addEventListener(key.slice(2), value);
+    else if (key.startsWith('on')) made.addEventListener(key.slice(2), careful(value));
     else if (key in made && key !== 'list') made[key] = value;
     else made.setAttribute(key, value);
   }

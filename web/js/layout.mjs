@@ -19,7 +19,7 @@ export function layout(items, edges, widthOf) {
   for (const at of order(n, before, after)) for (const next of after[at]) row[next] = Math.max(row[next], row[at] + 1);
   // What only feeds something far below is drawn right above it.
   for (let i = n - 1; i >= 0; --i)
-    if (before[i].length === 0 && after[i].length > 0) row[i] = Math.max(0, Math.min(...after[i].map((next) => row[next])) - 1);
+    if (before[i].length === 0 && after[i].length > 0) row[i] = Math.max(0, after[i].reduce((least, next) => Math.min(least, row[next]), Infinity) - 1);
   const rows = [];
   for (let i = 0; i < n; ++i) (rows[row[i]] ||= []).push(i);
   for (let r = 0; r < rows.length; ++r) rows[r] ||= [];

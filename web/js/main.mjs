@@ -1,13 +1,13 @@
 // The workbench: one model, five ways to look at it.
 import * as ferry from 'ferry-web';
-import {byId, bytes, el} from './dom.mjs';
+import {byId, bytes, careful, el, reportWith} from './dom.mjs';
 import {CheckPage} from './check_page.mjs';
 import {ComparePage} from './compare_page.mjs';
 import {ProfilePage} from './profile_page.mjs';
 import {RunPage} from './run_page.mjs';
 import {See} from './see.mjs';
 
-const app = {ferry, model: null, session: null};
+const app = {ferry, model: null, session: null, making: null};
 globalThis.workbench = app;
 
 let see, pages;
@@ -16,10 +16,20 @@ const tabs = ['see', 'check', 'run', 'compare', 'profile'];
 // kind: 'error' stays until something else is said.
 export function status(text, kind = '') {
   const line = byId('status');
-  line.textContent = text || '';
-  line.className = kind;
+  byId('status-text').textContent = text || '';
+  byId('status-close').hidden = kind !== 'error';
+  line.className = text ? kind : 'none';
 }
 app.status = status;
+
+// Errors that stand in the status line by what they came in.
+const told = new WeakSet();
+function tell(error) {
+  const isObject = error && typeof error === 'object';
+  if (isObject && told.has(error)) return;
+  status(isObject && error.message || String(error), 'error');
+}
+reportWith(tell);
 
 // Says what goes on while it does, and what went wrong, and with what.
 app.busy = async (text, work, what = '') => {
@@ -31,6 +41,7 @@ app.busy = async (text, work, what = '') => {
   } catch (error) {
     const said = error.message || String(error);
     status(what && !said.includes(what) ? `${what}: ${said}` : said, 'error');
+    if (error && typeof error === 'object') told.add(error);
     throw error;
   }
 };
@@ -44,13 +55,25 @@ app.choose = (name) => {
   }
   app.tab = name;
   if (name === 'see' && see && app.model) see.view.draw();
-  if (app.model && pages[name]) pages[name].shown();
+  if (app.model && pages[name]) careful(() => pages[name].shown())();
 };
 
-// A session is made when one is first needed, and kept for the model.
-app.theSession = async () => app.session ||= await ferry.InferenceSession.create(app.model);
+// A session is made when one is first needed, and kept for the model. Who asks while it is made gets the same.
+app.theSession = () => app.making ||= makeSession(app.model);
 
-async function release({model, session}) {
+async function makeSession(model) {
+  try {
+    const session = await ferry.InferenceSession.create(model);
+    if (app.model === model) app.session = session;
+    return session;
+  } catch (error) {
+    if (app.model === model) app.making = null;
+    throw error;
+  }
+}
+
+async function release({model, making}) {
+  const session = await Promise.resolve(making).catch(() => null);
   if (session) await session.release();
   if (model) await model.release();
 }
@@ -63,10 +86,10 @@ async function load(source, name, others) {
     let exported = null;
     if (/\.(pt2|pt|pth)$/i.test(name)) {
       status(`exporting ${name} to ONNX…`);
-      exported = (await ferry.exportModel(model)).bytes;
+      exported = await ferry.exportModel(model);
       await model.release();
       name = name.replace(/\.[^.]*$/, '.onnx');
-      model = await ferry.ModelFile.open(exported, {name});
+      model = await ferry.ModelFile.open(exported.bytes, {name, externalData: exported.externalData});
     }
     status(`drawing ${name}…`);
     const graph = await ferry.graph(model);
@@ -90,29 +113,42 @@ app.open = async (source, name, others = []) => {
     app.choose('run');
     return pages.run.useNpz(new Uint8Array(await (await toBlob(source)).arrayBuffer()));
   }
-  const begin = performance.now();
+  // Of several that are opened at a time the last stays.
+  const begin = performance.now(), mine = ++opens;
   await app.busy(`opening ${name}…`, async () => {
-    const loaded = await load(source, name, others), last = {...app};
-    Object.assign(app, loaded, {session: null});
-    await release(last);
+    let loaded;
+    try {
+      loaded = await load(source, name, others);
+    } catch (error) {
+      if (mine === opens) throw error;
+      return;
+    }
+    if (mine !== opens) return release(loaded).catch(() => {});
+    const last = {model: app.model, making: app.making};
+    Object.assign(app, loaded, {session: null, making: null, fixed: null, results: null});
     byId('welcome').hidden = true;
     byId('model-name').textContent = byId('model-name').title = loaded.name;
     document.title = `${loaded.name} – Ferry workbench`;
     for (const tab of tabs) byId(`tab-${tab}`).disabled = false;
+    for (const page of Object.values(pages)) page.reset();
     app.choose('see');
     see.show(app);
-    for (const page of Object.values(pages)) page.reset();
+    await release(last).catch(() => {});
   }, name);
   app.openTime = performance.now() - begin;
 };
+let opens = 0;
 
 async function toBlob(source) { return source instanceof Blob ? source : (await fetch(source)).blob(); }
 
-// A model, and beside it the files that its weights lie in.
-function openFiles(files) {
-  const model = files.find((file) => /\.(onnx|pt2|pt|pth|npz)$/i.test(file.name)) || files[0];
-  if (model) app.open(model, model.name, files.filter((file) => file !== model).map((file) => ({path: file.name, data: file}))).catch(() => {});
+// A model, and beside it the files that its weights lie in; an .npz is for the model that comes with it, or for the one that is open.
+async function openFiles(files) {
+  const recorded = files.filter((file) => /\.npz$/i.test(file.name)), rest = files.filter((file) => !recorded.includes(file));
+  const model = rest.find((file) => /\.(onnx|pt2|pt|pth)$/i.test(file.name)) || rest[0];
+  if (model) await app.open(model, model.name, rest.filter((file) => file !== model).map((file) => ({path: file.name, data: file})));
+  if (recorded.length) await app.open(recorded[0], recorded[0].name);
 }
+app.openFiles = openFiles;
 
 function listen() {
   tabs.forEach((name, i) => {
@@ -127,17 +163,25 @@ function listen() {
     });
   });
   byId('status').addEventListener('click', () => status(''));
+  addEventListener('keydown', (event) => { if (event.key === 'Escape' && byId('status').className === 'error') status(''); });
   const pick = () => byId('file').click();
   byId('open-file').addEventListener('click', pick);
   byId('choose').addEventListener('click', pick);
   byId('file').addEventListener('change', () => {
-    openFiles([...byId('file').files]);
+    careful(openFiles)([...byId('file').files]);
     byId('file').value = '';
   });
-  const openUrl = () => {
-    const url = byId('url').value.trim();
-    if (url) app.open(url, new URL(url, location.href).pathname.split('/').pop() || 'model.onnx').catch(() => {});
-  };
+  const openUrl = careful(() => {
+    const text = byId('url').value.trim(), base = location.protocol === 'file:' ? undefined : location.href;
+    if (!text) return undefined;
+    let url;
+    try {
+      url = new URL(text, base);
+    } catch {
+      throw new Error(`'${text}' is no address: it begins with http:// or https://`);
+    }
+    return app.open(url.href, url.pathname.split('/').pop() || 'model.onnx');
+  });
   byId('open-url').addEventListener('click', openUrl);
   byId('url').addEventListener('keydown', (event) => { if (event.key === 'Enter') openUrl(); });
   addEventListener('dragover', (event) => {
@@ -148,7 +192,7 @@ function listen() {
   addEventListener('drop', (event) => {
     event.preventDefault();
     document.body.classList.remove('dragging');
-    openFiles([...event.dataTransfer.files]);
+    careful(openFiles)([...event.dataTransfer.files]);
   });
   byId('theme').addEventListener('click', () => {
     const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
@@ -191,4 +235,4 @@ async function start() {
       status(`${error.message} (shown without its weights)`, 'error');
     });
 }
-start().catch((error) => status(error.message, 'error')).finally(() => { app.ready = true; });
+start().catch(tell).finally(() => { app.ready = true; });

@@ -10,7 +10,7 @@ export class ProfilePage {
   shown() {}
 
   async measure() {
-    const {app} = this;
+    const {app} = this, {model} = app;
     await app.busy('running…', async () => {
       const session = await app.theSession();
       const feeds = await app.pages.run.feeds();
@@ -20,7 +20,7 @@ export class ProfilePage {
       await session.run(feeds);
       const whole = performance.now() - begin;
       const text = session.endProfiling();
-      this.show(text, whole);
+      if (app.model === model) this.show(text, whole);
     });
   }
 

@@ -3,6 +3,21 @@ import {colourOf} from './colours.mjs';
 import {GraphView} from './graph_view.mjs';
 import {Groups} from './groups.mjs';
 import {bytes, byId, count, el, number, table} from './dom.mjs';
+import {numbersOf} from './npz.mjs';
+
+// What a node reads, bodies of control flow included: their own values are none of it.
+export function readsOf(node) {
+  const reads = new Set(node.inputs);
+  for (const value of Object.values(node.attributes || {})) {
+    if (!value || !value.graph) continue;
+    const {nodes, inputs, weights, outputs} = value.graph, own = new Set([...inputs, ...weights].map(({name}) => name));
+    for (const inner of nodes) for (const name of inner.outputs) own.add(name);
+    for (const inner of nodes) for (const name of readsOf(inner)) if (!own.has(name)) reads.add(name);
+    for (const {name} of outputs) if (!own.has(name)) reads.add(name);
+  }
+  reads.delete('');
+  return [...reads];
+}
 
 export class See {
   constructor(ferry) {
@@ -35,21 +50,16 @@ export class See {
       }
     this.maker = new Map();
     this.readers = new Map();
+    this.byName = new Map();
+    this.reads = graph.nodes.map((node) => readsOf(node));
     graph.nodes.forEach((node, i) => {
       for (const name of node.outputs) if (name) this.maker.set(name, i);
-      for (const name of this.readsOf(node)) (this.readers.get(name) || this.readers.set(name, []).get(name)).push(i);
+      for (const name of [node.name, ...node.outputs]) if (name && !this.byName.has(name)) this.byName.set(name, i);
+      for (const name of this.reads[i]) (this.readers.get(name) || this.readers.set(name, []).get(name)).push(i);
     });
     this.groups.closeFor(3000);
     this.redraw();
     this.showModel();
-  }
-
-  // What a node reads, bodies of control flow included.
-  readsOf(node) {
-    const reads = node.inputs.filter(Boolean);
-    for (const value of Object.values(node.attributes || {}))
-      if (value && value.graph) for (const inner of value.graph.nodes) reads.push(...this.readsOf(inner).filter((name) => !value.graph.nodes.some((other) => other.outputs.includes(name))));
-    return reads;
   }
 
   layerOf(node) { return node.outputs.map((name) => this.layers.get(name)).find(Boolean); }
@@ -90,8 +100,8 @@ export class See {
       edges.push({from, to, name});
     };
     const inputItem = new Map(inputs.map((input, i) => [input.name, i]));
-    this.graph.nodes.forEach((node, i) => {
-      for (const name of this.readsOf(node)) {
+    this.graph.nodes.forEach((_, i) => {
+      for (const name of this.reads[i]) {
         const maker = this.maker.get(name);
         if (maker !== undefined) add(offset + itemOf[maker], offset + itemOf[i], name);
         else if (inputItem.has(name)) add(inputItem.get(name), offset + itemOf[i], name);
@@ -103,7 +113,7 @@ export class See {
     });
     if (kind !== 'op') {
       const costs = items.map((item) => item.members ? item.members.reduce((sum, i) => sum + this.costOf(i, kind), 0) : item.node !== undefined ? this.costOf(item.node, kind) : 0);
-      const most = Math.max(1e-12, ...costs);
+      const most = costs.reduce((a, b) => Math.max(a, b), 1e-12);
       const said = {cost: count, memory: bytes, parameters: count, time: (value) => `${number(Number(value.toPrecision(3)))} ms`}[kind];
       items.forEach((item, i) => {
         item.strength = Math.sqrt(costs[i] / most);
@@ -135,10 +145,12 @@ export class See {
     if (path) this.redraw(true);
     this.view.choose(this.itemOf(i));
   }
+  // A node by its own name or that of a value it makes.
+  find(name) { return this.byName.get(name); }
   goToName(name) {
-    const i = this.graph.nodes.findIndex((node) => node.name === name || node.outputs.includes(name));
-    if (i >= 0) this.goTo(i);
-    return i >= 0;
+    const i = this.find(name);
+    if (i !== undefined) this.goTo(i);
+    return i !== undefined;
   }
   mark(names, why) {
     this.marks.clear();
@@ -162,8 +174,17 @@ export class See {
     this.goTo(this.found[this.at]);
   }
 
+  // What is chosen, for those who do not see the drawing.
+  say(item) {
+    const shown = this.view.items[item], node = shown && shown.node !== undefined ? this.graph.nodes[shown.node] : undefined;
+    const degree = (list, one, many) => `${list.length} ${list.length === 1 ? one : many}`;
+    byId('announce').textContent = !shown ? 'nothing chosen' : [shown.group ? `group ${shown.label}` : node ? `${shown.label} ${node.name}`.trim() : `${shown.colour} ${shown.label}`,
+      shown.detail, this.marks.get(shown.node), degree(this.view.before[item], 'edge comes', 'edges come'), degree(this.view.after[item], 'edge leaves', 'edges leave')].filter(Boolean).join(', ');
+  }
+
   showItem(item) {
     byId('side').scrollTop = 0;
+    this.say(item);
     if (item < 0) return this.showModel();
     const shown = this.view.items[item];
     if (shown.group) return this.showGroup(shown);
@@ -257,13 +278,10 @@ function attributeText(value) {
   return Array.isArray(value) ? value.map(number).join(', ') : number(value);
 }
 
-const arrays = {float32: Float32Array, float64: Float64Array, int8: Int8Array, uint8: Uint8Array, int32: Int32Array, int64: BigInt64Array, int16: Int16Array, uint16: Uint16Array};
-
 function weightParts(type, dims, data) {
   const parts = [el('p', {}, `${type} [${dims.join(', ')}]`)];
-  const Wanted = arrays[type];
-  if (!Wanted || !data.byteLength) return parts;
-  const values = new Wanted(data.buffer, data.byteOffset, Math.floor(data.byteLength / Wanted.BYTES_PER_ELEMENT));
+  const values = data.byteLength ? numbersOf(type, data) : undefined;
+  if (!values) return parts;
   let least = Infinity, most = -Infinity, sum = 0, zeros = 0, odd = 0;
   for (const each of values) {
     const value = Number(each);

@@ -37,8 +37,10 @@ else globalThis.FerryEngine = {Engine, FerryError};
 // Where the package itself lies is said differently in each form.
 const place = (flavour, form, engineFile) => {
   const lines = [`export const flavour = '${flavour}';`];
-  const nodeLoad = form === 'esm' ? "const {createRequire} = await import(/* webpackIgnore: true */ 'node:module'); const need = createRequire(import.meta.url);" :
-    'const need = require;';
+  // Node before 22.3 gives its own modules by import only; bundlers leave a name that is computed alone.
+  const builtIn = form === 'esm' ? `const builtIn = async (name) => typeof process !== 'undefined' && process.getBuiltinModule ? process.getBuiltinModule(name) :
+  import(/* webpackIgnore: true */ /* @vite-ignore */ name);` : "const builtIn = async () => require('fs');";
+  const nodeLoad = form === 'esm' ? "const {createRequire} = await builtIn('node:module'); const need = createRequire(import.meta.url);" : 'const need = require;';
   lines.push({
     esm: "export const here = () => new URL('.', import.meta.url).href;",
     cjs: "const script = typeof document !== 'undefined' && document.currentScript ? document.currentScript.src : undefined;\n" +
@@ -47,13 +49,12 @@ const place = (flavour, form, engineFile) => {
       "export const here = () => script ? new URL('.', script).href : location.href;",
   }[form === 'page' ? 'global' : form]);
   if (form === 'global' || form === 'page') {
-    lines.push("export const readLocal = () => { throw new Error('there are no files here'); };",
+    lines.push("export const readLocal = async () => { throw new Error('there are no files here'); };",
       'export async function loadEngineFile(text, url) { await import(url); return {...globalThis.FerryEngine}; }');
   } else {
-    lines.push(`const fs = () => typeof process !== 'undefined' && process.getBuiltinModule ? process.getBuiltinModule('node:fs') : ${form === 'cjs' ? "require('fs')" : 'undefined'};`,
-      `export function readLocal(base, name) {
-  const at = base ? new URL(name, base) : name.startsWith('file:') ? new URL(name) : name;
-  return new Uint8Array(fs().readFileSync(at));
+    lines.push(builtIn, `export async function readLocal(name) {
+  const {readFileSync} = await builtIn('node:fs');
+  return new Uint8Array(readFileSync(name.startsWith('file:') ? new URL(name) : name));
 }
 export async function loadEngineFile(text, url) {
   if (url) { await import(/* webpackIgnore: true */ /* @vite-ignore */ url); return {...globalThis.FerryEngine}; }

@@ -30,30 +30,29 @@ class Engine {
     this.errors = [];
   }
 
-  // setup: {threads, wasm (bytes, module or URL), engine (URL of this script), name}
+  // setup: {threads, wasm (places, see compile), engine (URL of this script)}
   async start(setup) {
-    const threaded = setup.threads > 1;
-    let compiled;
+    const {module: compiled, threads} = await compile(setup.wasm, setup.threads), threaded = threads > 1;
+    let failed;
     const options = {
-      ferryWorkers: threaded ? setup.threads - 1 : 0,
+      ferryWorkers: threads - 1,
       print: (line) => this.lines.push(line),
       printErr: (line) => this.errors.push(line),
       onAbort: (why) => { this.dead = String(why || 'aborted'); },
       instantiateWasm: (imports, receive) => {
-        compiled = compile(setup.wasm).then(async (module) => receive(await WebAssembly.instantiate(module, imports), module));
-        compiled.catch((error) => this.failed(error));
+        WebAssembly.instantiate(compiled, imports).then((instance) => receive(instance, compiled)).catch((error) => failed(error));
         return {};
       },
     };
     if (setup.engine) options.mainScriptUrlOrBlob = setup.engine;
-    this.threads = setup.threads;
+    this.threads = threads;
     this.module = await new Promise((resolve, reject) => {
-      this.failed = reject;
+      failed = reject;
       (threaded ? makeThreaded : makeSingle)(options).then(resolve, reject);
     });
     const m = this.module;
-    this.runtime = this.give((out) => m._ferry_runtime_create(threaded ? setup.threads : 1, out));
-    return {version: this.text(m._ferry_version()), threads: setup.threads};
+    this.runtime = this.give((out) => m._ferry_runtime_create(threads, out));
+    return {version: this.text(m._ferry_version()), threads};
   }
 
   // ---- the module's memory ----
@@ -130,17 +129,17 @@ class Engine {
       return use();
     } catch (error) {
       if (error instanceof FerryError) throw error;
-      if (error instanceof WebAssembly.RuntimeError || error instanceof RangeError || error instanceof WebAssembly.Exception || typeof error === 'number')
-        this.dead = String(error && error.message || error);
-      throw new FerryError(`the WebAssembly module has stopped: ${error && error.message || error}`, 'dead');
+      const said = String(error && error.message || error);
+      if (!isFatal(error, said)) throw new FerryError(said, 'invalid_argument');
+      this.dead = said;
+      throw new FerryError(`the WebAssembly module has stopped: ${said}`, 'dead');
     }
   }
 
   // ---- files ----
 
-  // source: {url} | {blob} | {bytes}; gives the file's size.
+  // source: {url} | {blob}; gives the file's size.
   async put({path, source, report}) {
-    if (source.bytes) return this.putBytes(path, source.bytes);
     if (source.blob) return this.putStream(path, source.blob.stream(), source.blob.size, report);
     let response;
     try {
@@ -149,9 +148,9 @@ class Engine {
       throw new FerryError(`${source.url} cannot be fetched: ${error.message}`, 'not_found');
     }
     if (!response.ok) throw new FerryError(`${source.url} cannot be fetched: ${response.status} ${response.statusText}`, 'not_found');
+    if (!response.body) return this.putBytes({path, bytes: new Uint8Array(await response.arrayBuffer())});
     const length = response.headers.get('content-encoding') ? 0 : Number(response.headers.get('content-length') || 0);
-    if (!response.body) return this.putBytes(path, new Uint8Array(await response.arrayBuffer()));
-    return this.putStream(path, response.body, length, report);
+    return this.putStream(path, response.body, length, report, response.type === 'cors');
   }
 
   refuseSize(path, size) {
@@ -161,27 +160,27 @@ class Engine {
 
   keep(path, at, size) { this.withTexts([path], (name) => this.module._ferry_web_put(name, size ? at : 0, size)); }
 
-  putBytes(path, data) {
+  putBytes({path, bytes}) {
     return this.guard(() => {
-      this.refuseSize(path, data.length);
-      const at = this.allocate(data.length);
-      this.bytes.set(data, at);
-      this.keep(path, at, data.length);
-      return data.length;
+      this.refuseSize(path, bytes.length);
+      const at = this.allocate(bytes.length);
+      this.bytes.set(bytes, at);
+      this.keep(path, at, bytes.length);
+      return bytes.length;
     });
   }
 
-  // Piece by piece to where the file will lie: it is never there twice. A length that is not known is guessed and doubled.
-  async putStream(path, stream, length, report) {
-    const file = this.next++;
-    this.putBegin({file, path, size: length});
+  // Piece by piece to where the file will lie: it is never there twice.
+  async putStream(path, stream, size, report, guessed = false) {
+    const file = `own ${this.next++}`;
+    this.putBegin({file, path, size, guessed});
     const reader = stream.getReader();
     try {
       for (;;) {
         const {value, done} = await reader.read();
         if (done) break;
         const arrived = this.putPiece({file, bytes: value});
-        if (report) report(arrived, length);
+        if (report) report(arrived, arrived > size ? 0 : size);
       }
       return this.putEnd({file});
     } finally {
@@ -189,13 +188,13 @@ class Engine {
     }
   }
 
-  // The same for bytes that come from another thread, which names the file by a number of its own; size is 0 when it is not
-  // known.
-  putBegin({file, path, size}) {
+  // The same for bytes that come from another thread, which names the file by a name of its own. The size is 0 when it is not
+  // known, and may be wrong when it is guessed: what does not fit is kept as it comes until the size is known, since the module's
+  // memory does not shrink.
+  putBegin({file, path, size, guessed}) {
     this.guard(() => {
       this.refuseSize(path, size);
-      const room = size || 1 << 20;
-      this.coming.set(file, {path, size, room, at: this.allocate(room), done: 0});
+      this.coming.set(file, {path, least: guessed ? 0 : size, room: size, at: size ? this.allocate(size) : 0, done: 0, parts: []});
     });
   }
   putPiece({file, bytes}) {
@@ -203,23 +202,33 @@ class Engine {
     return this.guard(() => {
       if (!given) throw new FerryError('a file that is not coming', 'invalid_argument');
       const end = given.done + bytes.length;
-      if (end > given.room) {
-        this.refuseSize(given.path, end);
-        const room = Math.max(2 * given.room, end), at = this.allocate(room);
-        this.bytes.copyWithin(at, given.at, given.at + given.done);
+      if (given.at && end > given.room) {
+        given.parts.push(this.bytes.slice(given.at, given.at + given.done));
         this.module._free(given.at);
-        Object.assign(given, {room, at});
+        given.at = 0;
       }
-      this.bytes.set(bytes, given.at + given.done);
+      if (end > given.room) this.refuseSize(given.path, end);
+      if (given.at) this.bytes.set(bytes, given.at + given.done);
+      else given.parts.push(bytes);
       return given.done = end;
     });
   }
   putEnd({file}) {
-    const {path, size, at, done} = this.coming.get(file);
-    if (size && done !== size) throw new FerryError(`${path.split('/').pop()} ended after ${done} of ${size} bytes`, 'io');
-    this.coming.delete(file);
-    this.guard(() => this.keep(path, at, done));
-    if (!done) this.module._free(at);
+    const given = this.coming.get(file), {path, least, done, parts} = given;
+    if (done < least) throw new FerryError(`${path.split('/').pop()} ended after ${done} of ${least} bytes`, 'io');
+    this.guard(() => {
+      if (parts.length) {
+        let to = given.at = this.allocate(done);
+        parts.forEach((part, i) => {
+          this.bytes.set(part, to);
+          to += part.length;
+          delete parts[i];
+        });
+      }
+      this.coming.delete(file);
+      this.keep(path, given.at, done);
+      if (!done) this.module._free(given.at);
+    });
     return done;
   }
   putDrop({file}) {
@@ -251,7 +260,7 @@ class Engine {
         const session = this.withTexts([path], (at) => this.give((out) => m._ferry_session_open(at, made, out)));
         const id = this.next++;
         this.sessions.set(id, {session, names: new Map()});
-        return {id, threads: this.threads, inputs: this.values(session, 'input'), outputs: this.values(session, 'output'),
+        return {id, threads: this.threads, profiles: !!m.FS, inputs: this.values(session, 'input'), outputs: this.values(session, 'output'),
           optional: this.values(session, 'overridable')};
       } finally {
         m._ferry_options_free(made);
@@ -346,7 +355,13 @@ class Engine {
   valueOf({type, dims, data}, name) {
     const m = this.module;
     const number = numbers[type];
-    if (!number) throw new FerryError(`input '${name}' has the type '${type}', which ONNX does not have`, 'invalid_argument');
+    const wrong = (what) => new FerryError(`input '${name}' ${what}`, 'invalid_argument');
+    if (!number) throw wrong(`has the type '${type}', which ONNX does not have`);
+    if (!Array.isArray(dims) || !dims.every((dim) => Number.isSafeInteger(dim) && dim >= 0)) throw wrong(`has the shape [${dims}]: sizes are whole numbers from 0 on`);
+    const count = dims.reduce((product, dim) => product * dim, 1);
+    if (type === 'string' && !(Array.isArray(data) && data.length === count))
+      throw wrong(`of shape [${dims}] takes an array of ${count} strings, its data has ${data?.length}`);
+    if (type !== 'string' && !ArrayBuffer.isView(data)) throw wrong('has data that is no typed array');
     const shape = this.allocate(8 * Math.max(1, dims.length));
     try {
       dims.forEach((dim, i) => this.words.setBigInt64(shape + 8 * i, BigInt(dim), true));
@@ -356,7 +371,7 @@ class Engine {
       const size = m._ferry_tensor_bytes(value) >>> 0;
       if (size !== raw.length) {
         m._ferry_value_free(value);
-        throw new FerryError(`input '${name}' of shape [${dims}] and type ${type} takes ${size} bytes, its data has ${raw.length}`, 'invalid_argument');
+        throw wrong(`of shape [${dims}] and type ${type} takes ${size} bytes, its data has ${raw.length}`);
       }
       if (size) this.bytes.set(raw, m._ferry_tensor_mutable_data(value) >>> 0);
       return value;
@@ -481,25 +496,49 @@ class Engine {
 }
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
+// A mark of order at the beginning is a letter of the text.
+const decoder = new TextDecoder('utf-8', {ignoreBOM: true});
 
-async function compile(wasm) {
-  if (wasm instanceof WebAssembly.Module) return wasm;
-  if (wasm.bytes) return WebAssembly.compile(wasm.bytes);
+// What the module cannot go on after; all else is a mistake of the caller's.
+function isFatal(error, said) {
+  return error instanceof WebAssembly.RuntimeError || (WebAssembly.Exception && error instanceof WebAssembly.Exception) || typeof error === 'number' ||
+    /call stack|too much recursion/.test(said);
+}
+
+// The first of the places that has a module of Ferry's: {module, threads}. One without threads is taken for any number of them.
+async function compile(places, threads) {
+  for (const [i, place] of places.entries()) {
+    const name = place.name || place.url;
+    try {
+      const module = place.module || await moduleOf(place);
+      if (!WebAssembly.Module.exports(module).some(({name}) => name === 'ferry_session_open')) throw new FerryError(`${name} is not Ferry's`, 'invalid_argument');
+      const shared = WebAssembly.Module.imports(module).some(({kind}) => kind === 'memory');
+      if (shared && threads === 1) throw new FerryError(`${name} is for several threads`, 'invalid_argument');
+      return {module, threads: shared ? threads : 1};
+    } catch (error) {
+      if (i + 1 === places.length) throw error;
+      console.warn(`ferry: ${error.message}; the file beside the script is taken`);
+    }
+  }
+}
+
+const nowhere = (what) => new FerryError(`${what}: set env.wasm.wasmPaths to the folder with Ferry's .wasm files`, 'not_found');
+
+async function moduleOf({bytes, url, failed}) {
+  if (bytes) return WebAssembly.compile(bytes);
+  if (failed) throw nowhere(failed);
   let response;
   try {
-    response = await fetch(wasm.url);
+    response = await fetch(url);
   } catch (error) {
-    throw new FerryError(`${wasm.url} cannot be fetched (${error.message}): set env.wasm.wasmPaths to the folder with Ferry's .wasm files`, 'not_found');
+    throw nowhere(`${url} cannot be fetched (${error.message})`);
   }
-  if (!response.ok)
-    throw new FerryError(`${wasm.url} cannot be fetched (${response.status} ${response.statusText}): set env.wasm.wasmPaths to the folder with Ferry's .wasm files`, 'not_found');
+  if (!response.ok) throw nowhere(`${url} cannot be fetched (${response.status} ${response.statusText})`);
   const type = response.headers.get('content-type') || '';
   if (WebAssembly.compileStreaming && type.split(';')[0].trim() === 'application/wasm') return WebAssembly.compileStreaming(response);
-  const bytes = new Uint8Array(await response.arrayBuffer());
-  if (bytes[0] !== 0 || bytes[1] !== 97)
-    throw new FerryError(`${wasm.url} is not a WebAssembly file (the server answers '${type}'): set env.wasm.wasmPaths to the folder with Ferry's .wasm files`, 'not_found');
-  return WebAssembly.compile(bytes);
+  const fetched = new Uint8Array(await response.arrayBuffer());
+  if (fetched[0] !== 0 || fetched[1] !== 97) throw nowhere(`${url} is not a WebAssembly file (the server answers '${type}')`);
+  return WebAssembly.compile(fetched);
 }
 
 // The arrays of an answer, to be handed over instead of copied.

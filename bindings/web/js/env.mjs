@@ -34,15 +34,17 @@ export function hasRelaxedSimd() {
 
 export const isNode = typeof process !== 'undefined' && !!process.versions && !!process.versions.node && process.type !== 'renderer';
 
-let told = false;
+const told = new Set();
+export function warnOnce(text) {
+  if (!told.has(text) && told.add(text)) console.warn(`ferry: ${text}`);
+}
+
 export function threadsWanted() {
   const isolated = isNode || globalThis.crossOriginIsolated === true;
   const cores = isNode ? 2 : (globalThis.navigator && navigator.hardwareConcurrency) || 1;
   const asked = env.wasm.numThreads;
-  if (asked > 1 && !isolated && !told) {
-    told = true;
-    console.warn(`ferry: env.wasm.numThreads is ${asked}, but the page is not cross-origin isolated (no COOP and COEP headers), so there is no shared memory: one thread is used.`);
-  }
+  if (asked > 1 && !isolated)
+    warnOnce(`env.wasm.numThreads is ${asked}, but the page is not cross-origin isolated (no COOP and COEP headers), so there is no shared memory: one thread is used.`);
   if (!isolated || typeof SharedArrayBuffer === 'undefined') return 1;
   if (asked > 0) return Math.min(64, Math.floor(asked));
   return isNode ? 1 : Math.max(1, Math.min(4, Math.ceil(cores / 2)));

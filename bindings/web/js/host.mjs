@@ -11,38 +11,51 @@ export class FerryError extends Error {
   }
 }
 
-function folder() {
-  const paths = env.wasm.wasmPaths;
-  if (typeof paths === 'string') return paths.endsWith('/') ? paths : `${paths}/`;
-  if (paths && typeof paths === 'object' && paths.wasm) {
-    const url = String(paths.wasm);
-    if (/ferry[^/]*\.wasm$/.test(url)) return {url};
-  }
-  return here();
+// What an object keeps for itself, as a field and not as private names: those are not there for the proxies in which Vue and others
+// wrap what they are given. What cannot be extended they leave as it is.
+export function keepAside(object, held) {
+  Object.defineProperty(object, 'held', {value: Object.preventExtensions(held)});
 }
 
-function wasmName(threads, relaxed) {
+function wasmName(threads) {
+  const relaxed = env.wasm.relaxedSimd !== false && hasRelaxedSimd();
   return `ferry-${flavour}-${threads > 1 ? 'mt' : 'st'}${relaxed ? '-relaxed' : ''}.wasm`;
 }
 
-function wasmPlace(threads) {
-  if (env.wasm.wasmBinary) return {bytes: new Uint8Array(env.wasm.wasmBinary)};
-  const relaxed = env.wasm.relaxedSimd !== false && hasRelaxedSimd();
-  const base = folder();
-  if (base.url) return base;
-  const name = wasmName(threads, relaxed);
-  if (isNode) return {bytes: readLocal(base, name)};
-  return {url: new URL(name, new URL(base, globalThis.location ? location.href : undefined)).href};
+// Where programs for onnxruntime-web say that its files are: Ferry's are not there.
+const elsewhere = /onnxruntime-web|@huggingface\/transformers|\bort-wasm[^/]*$/;
+
+// Where the module may be: what the program says, and beside the script in any case. {bytes} or {url}, with a name for messages.
+function wasmPlaces(threads) {
+  const {wasmBinary, wasmPaths: paths} = env.wasm, places = [];
+  if (wasmBinary) places.push({bytes: bytesOf(wasmBinary), failed: 'env.wasm.wasmBinary is no buffer', name: 'env.wasm.wasmBinary'});
+  if (typeof paths === 'string' && paths && !elsewhere.test(paths)) places.push({url: `${paths.replace(/\/$/, '')}/${wasmName(threads)}`});
+  const given = paths && typeof paths === 'object' && paths.wasm ? String(paths.wasm) : '';
+  if (given && !elsewhere.test(given)) places.push({url: given});
+  places.push({url: new URL(wasmName(threads), here()).href});
+  return places;
 }
 
-// The module is fetched and compiled while the worker starts. What goes wrong here the worker tries again, and tells.
-async function compiledEarly(place) {
-  if (!place.url || !WebAssembly.compileStreaming) return place;
-  try {
-    return await WebAssembly.compileStreaming(fetch(place.url));
-  } catch {
-    return place;
+// In Node the files are read; elsewhere the module is fetched and compiled while the worker starts. What goes wrong here the engine
+// tries again, and tells.
+async function prepared(places) {
+  const isAway = /^(https?|blob|data):/;
+  for (const place of places) {
+    if (!place.url) continue;
+    try {
+      if (!isNode) place.url = new URL(place.url, globalThis.location && location.protocol !== 'blob:' ? location.href : undefined).href;
+      else if (!isAway.test(place.url)) place.bytes = await readLocal(place.url);
+    } catch (error) {
+      place.failed = `${place.url} cannot be read: ${error.message}`;
+    }
   }
+  const [first] = places;
+  try {
+    if (!isNode && first.bytes) first.module = await WebAssembly.compile(first.bytes);
+    else if (!isNode && !first.failed && WebAssembly.compileStreaming) first.module = await WebAssembly.compileStreaming(fetch(first.url));
+    if (first.module) delete first.bytes;
+  } catch {}
+  return places;
 }
 
 let engineURL;
@@ -56,6 +69,14 @@ const line = {watching: 1, called: 2, answered: 3, left: 4, sent: 5, data: 64, b
 
 // By ONNX's numbers; what JavaScript has no array for comes as a message.
 const typeNames = [, 'float32', 'uint8', 'int8', 'uint16', 'int16', 'int32', 'int64', , 'bool', 'float16', 'float64', 'uint32', 'uint64'];
+
+// A message takes all of the buffer that a view looks into, and shares shared memory: what is seen of it is copied here instead.
+function sendable(data, transfer) {
+  if (!ArrayBuffer.isView(data) || (data.buffer instanceof ArrayBuffer && data.byteLength === data.buffer.byteLength)) return data;
+  const own = new Uint8Array(data.buffer, data.byteOffset, data.byteLength).slice();
+  transfer.push(own.buffer);
+  return own;
+}
 
 class WorkerHost {
   constructor() {
@@ -78,7 +99,7 @@ class WorkerHost {
       this.words = new Int32Array(setup.line);
       this.bytes = new Uint8Array(setup.line);
     }
-    setup.wasm = await compiledEarly(setup.wasm);
+    setup.wasm = await prepared(setup.wasm);
     return this.call('start', setup);
   }
   answer({id, result, error, progress}) {
@@ -107,8 +128,21 @@ class WorkerHost {
     return new Promise((resolve, reject) => {
       const id = this.next++;
       this.waiting.set(id, {resolve, reject, report});
-      this.worker.postMessage({id, call: name, given}, transfer);
+      try {
+        this.worker.postMessage({id, call: name, given}, transfer);
+      } catch (error) {
+        this.waiting.delete(id);
+        reject(new FerryError(`this cannot be sent to the worker: ${error.message}`, 'invalid_argument'));
+      }
     });
+  }
+  run(given) {
+    const transfer = [], feeds = given.feeds.map(([name, tensor]) => [name, {...tensor, data: sendable(tensor.data, transfer)}]);
+    return this.call('run', {...given, feeds}, undefined, transfer);
+  }
+  write(files) {
+    const transfer = [];
+    return this.call('write', {files: Object.fromEntries(Object.entries(files).map(([path, bytes]) => [path, sendable(bytes, transfer)]))}, undefined, transfer);
   }
   // The number by which runs of this form may be asked for without a message; 0 where there is no such way.
   newForm(feeds) {
@@ -171,17 +205,17 @@ class WorkerHost {
     }
     if (!response.ok) throw new FerryError(`${url} cannot be fetched: ${response.status} ${response.statusText}`, 'not_found');
     if (!response.body) return this.putBytes(path, new Uint8Array(await response.arrayBuffer()), report);
-    const length = response.headers.get('content-encoding') ? 0 : Number(response.headers.get('content-length') || 0);
+    const {size, guessed} = sizeOf(response);
     const reader = response.body.getReader();
     try {
-      return await this.putPieces(path, length, async () => (await reader.read()).value, report);
+      return await this.putPieces(path, size, async () => (await reader.read()).value, report, guessed);
     } catch (error) {
       reader.cancel().catch(() => {});
       throw error;
     }
   }
   // next() gives a piece, or nothing at the end. Pieces are handed over while earlier ones are still on their way.
-  async putPieces(path, size, next, report) {
+  async putPieces(path, size, next, report, guessed = false) {
     const file = `${++this.files}`, most = 64 << 20;
     let failure, under = 0, done = 0, wake;
     const send = (name, given, weight, transfer) => {
@@ -191,14 +225,14 @@ class WorkerHost {
         if (wake) wake();
       });
     };
-    send('putBegin', {file, path, size}, 0);
+    send('putBegin', {file, path, size, guessed}, 0);
     try {
       for (let bytes; !failure && (bytes = await next());) {
         done += bytes.length;
         const whole = bytes.byteLength === bytes.buffer.byteLength ? bytes : bytes.slice();
         send('putPiece', {file, bytes: whole}, whole.length, [whole.buffer]);
         while (under > most && !failure) await new Promise((resolve) => { wake = resolve; });
-        if (report) report(done, size);
+        if (report) report(done, done > size ? 0 : size);
       }
     } catch (error) {
       failure ||= error instanceof FerryError ? error : new FerryError(`${path.split('/').pop()} did not come whole: ${error.message}`, 'io');
@@ -212,11 +246,18 @@ class WorkerHost {
   }
 }
 
+// A page is not told whether what comes from another origin is compressed: its length is a guess then.
+function sizeOf({headers, type}) {
+  const size = headers.get('content-encoding') ? 0 : Number(headers.get('content-length') || 0);
+  return {size, guessed: type === 'cors'};
+}
+
 class LocalHost {
   constructor() { this.dead = ''; }
   async start(setup) {
     const loaded = await loadEngineFile(engineText, isNode ? undefined : (setup.engine = engineScript()));
     if (loaded.file) setup.engine = loaded.file;
+    setup.wasm = await prepared(setup.wasm);
     this.engine = new loaded.Engine();
     return this.engine.start(setup);
   }
@@ -233,7 +274,9 @@ class LocalHost {
     this.dead = why;
     forget(this);
   }
-  async putBytes(path, bytes) { this.engine.putBytes(path, bytes); }
+  run(given) { return this.call('run', given); }
+  write(files) { return this.call('write', {files}); }
+  putBytes(path, bytes) { return this.call('putBytes', {path, bytes}); }
   putURL(path, url, report) { return this.call('put', {path, source: {url}}, report); }
 }
 
@@ -249,7 +292,7 @@ async function startHost(mine) {
   const useWorker = !isNode && typeof Worker !== 'undefined' && (env.wasm.proxy ?? inPage);
   const host = useWorker ? new WorkerHost() : new LocalHost();
   mine.host = host;
-  const ready = host.start({threads, wasm: wasmPlace(threads)});
+  const ready = host.start({threads, wasm: wasmPlaces(threads)});
   const limit = env.wasm.initTimeout;
   await (limit > 0 ? Promise.race([ready, new Promise((_, reject) =>
     setTimeout(() => reject(new FerryError(`WebAssembly was not ready after ${limit} ms (env.wasm.initTimeout)`, 'deadline')), limit))]) : ready);
@@ -291,7 +334,7 @@ export async function putFile(host, path, source, report) {
     if (isNode && !/^(https?|blob|data):/.test(text)) {
       let bytes;
       try {
-        bytes = readLocal('', text);
+        bytes = await readLocal(text);
       } catch (error) {
         throw new FerryError(`${text} cannot be read: ${error.message}`, 'not_found');
       }

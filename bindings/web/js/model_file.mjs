@@ -1,5 +1,5 @@
 // A model that is sent to the engine once and used by several tools and sessions.
-import {FerryError, bytesOf, hostSoon, newFolder, putFile} from './host.mjs';
+import {FerryError, bytesOf, hostSoon, keepAside, newFolder, putFile} from './host.mjs';
 
 // What the tools call the file: they tell formats apart by its end.
 async function nameOf(source, given) {
@@ -10,14 +10,30 @@ async function nameOf(source, given) {
   return bytes && bytes[0] === 0x50 && bytes[1] === 0x4b ? 'model.pt2' : 'model.onnx';
 }
 
+// The name by which a model asks for a data file: folders stay. Of an address that is given alone, what is below the model's own
+// folder, or its end.
+function dataName(entry, model) {
+  if (typeof entry !== 'string') return String(entry.path);
+  const plain = (text) => text.replace(/[?#].*$/, ''), text = plain(entry);
+  const folder = typeof model === 'string' || model instanceof URL ? plain(String(model)).replace(/[^/]*$/, '') : '';
+  if (folder && text.startsWith(folder)) return text.slice(folder.length);
+  return /^([a-z][a-z0-9+.-]*:|\/)/i.test(text) ? text.split('/').pop() : text;
+}
+
+// Data files of a model in a folder: {path, data}, or addresses alone. `paths` gets where each lies.
+export async function putExternal(host, folder, list, model, paths, report) {
+  for (const entry of list || []) {
+    const path = `${folder}/${dataName(entry, model).replace(/^\.?\//, '')}`;
+    paths.push(path);
+    await putFile(host, path, typeof entry === 'string' ? entry : entry.data, report);
+  }
+}
+
 export class ModelFile {
-  #host;
-  #paths;
   constructor(host, path, paths) {
-    this.#host = host;
     this.path = path;
     this.name = path.split('/').pop();
-    this.#paths = paths;
+    keepAside(this, {host, paths});
   }
   // options: name, externalData, onProgress.
   static async open(source, options = {}) {
@@ -27,21 +43,23 @@ export class ModelFile {
     const folder = newFolder();
     const name = (await nameOf(source, options.name)).replace(/[/\\]/g, '_');
     const path = `${folder}/${name}`, paths = [path];
-    await putFile(host, path, source, options.onProgress);
-    for (const {path: at, data} of options.externalData || []) {
-      paths.push(`${folder}/${at}`);
-      await putFile(host, `${folder}/${at}`, data, options.onProgress);
+    try {
+      await putFile(host, path, source, options.onProgress);
+      await putExternal(host, folder, options.externalData, source, paths, options.onProgress);
+    } catch (error) {
+      if (!host.dead) host.call('remove', {paths}).catch(() => {});
+      throw error;
     }
     return new ModelFile(host, path, paths);
   }
   pathOn(host) {
-    if (this.#host !== host || host.dead) throw new FerryError(`${this.name} is gone with the worker it was sent to: open it again`, 'dead');
+    if (this.held.host !== host || host.dead) throw new FerryError(`${this.name} is gone with the worker it was sent to: open it again`, 'dead');
     return this.path;
   }
-  get host() { return this.#host; }
+  get host() { return this.held.host; }
   async release() {
-    const paths = this.#paths;
-    this.#paths = [];
-    if (paths.length && !this.#host.dead) await this.#host.call('remove', {paths});
+    const {host, paths} = this.held;
+    this.held.paths = [];
+    if (paths.length && !host.dead) await host.call('remove', {paths});
   }
 }

@@ -1,12 +1,12 @@
 // InferenceSession as onnxruntime-common has it.
 import {Tensor, arrayFor} from './tensor.mjs';
-import {FerryError, hostSoon, newFolder, putFile} from './host.mjs';
-import {ModelFile} from './model_file.mjs';
+import {warnOnce} from './env.mjs';
+import {FerryError, hostSoon, keepAside, newFolder, putFile} from './host.mjs';
+import {ModelFile, putExternal} from './model_file.mjs';
 
 const known = new Set(['wasm', 'cpu', 'ferry']);
 // Those that onnxruntime-web has: who asks for them alone gets an answer still, and is told from where.
 const elsewhere = new Set(['webgpu', 'webnn', 'webgl']);
-const told = new Set();
 
 function checkProviders(list) {
   if (!list || list.length === 0) return;
@@ -14,27 +14,19 @@ function checkProviders(list) {
   if (names.some((name) => known.has(name))) return;
   if (!names.some((name) => elsewhere.has(name)))
     throw new Error(`no available backend found. ERR: ${names.map((name) => `[${name}] backend not found.`).join(', ')}`);
-  for (const name of names)
-    if (!told.has(name) && told.add(name)) console.warn(`ferry: there is no execution provider '${name}': the model runs on the processor, in WebAssembly.`);
+  for (const name of names) warnOnce(`there is no execution provider '${name}': the model runs on the processor, in WebAssembly.`);
 }
 
-async function putExternal(host, folder, list, report) {
-  const paths = [];
-  for (const entry of list || []) {
-    const [name, data] = typeof entry === 'string' ? [entry.replace(/[?#].*$/, '').split('/').pop(), entry] : [entry.path, entry.data];
-    const path = `${folder}/${String(name).replace(/^\.?\//, '')}`;
-    await putFile(host, path, data, report);
-    paths.push(path);
-  }
-  return paths;
-}
+// By its members: tensors of other classes are taken as well, and copies of tensors.
+const isTensor = (value) => value instanceof Tensor || (!!value && typeof value === 'object' && Array.isArray(value.dims) && typeof value.type === 'string');
 
 // A tensor of any class, as it goes to the engine.
 function flat(tensor, name) {
   if (!tensor || typeof tensor !== 'object' || !tensor.dims || !tensor.type) throw new TypeError(`input '${name}' must be a Tensor`);
   if (tensor.location && tensor.location !== 'cpu' && tensor.location !== 'cpu-pinned')
     throw new Error(`input '${name}' lies in '${tensor.location}': Ferry takes tensors on the CPU, read it back first`);
-  return {type: tensor.type, dims: [...tensor.dims], data: tensor.data};
+  const data = tensor.data ?? tensor.cpuData;
+  return {type: tensor.type, dims: [...tensor.dims], data: Array.isArray(data) ? Array.from(data) : data};
 }
 
 function toTensor(made) {
@@ -50,14 +42,8 @@ function toTensor(made) {
 }
 
 export class InferenceSession {
-  #host;
-  #id;
-  #form;
-  #profiling = false;
-  #profile = '';
   constructor(host, opened) {
-    this.#host = host;
-    this.#id = opened.id;
+    keepAside(this, {host, id: opened.id, profiles: opened.profiles, form: undefined, profiling: false, profile: ''});
     this.threads = opened.threads;
     this.inputNames = opened.inputs.map((input) => input.name);
     this.outputNames = opened.outputs.map((output) => output.name);
@@ -84,7 +70,7 @@ export class InferenceSession {
     const folder = newFolder();
     const path = model instanceof ModelFile ? model.pathOn(host) : `${folder}/model.onnx`;
     const paths = [];
-    const external = async () => paths.push(...await putExternal(host, path.replace(/\/[^/]*$/, ''), options.externalData, options.onProgress));
+    const external = () => putExternal(host, path.replace(/\/[^/]*$/, ''), options.externalData, model, paths, options.onProgress);
     try {
       if (!(model instanceof ModelFile)) {
         paths.push(path);
@@ -109,9 +95,9 @@ export class InferenceSession {
   }
 
   async run(feeds, second, third) {
-    if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || typeof feeds.dims !== 'undefined')
+    if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || isTensor(feeds))
       throw new TypeError("'feeds' must be an object that use input names as keys and OnnxValue as corresponding values.");
-    const {names, prepared} = this.#fetches(second);
+    const {names, prepared} = fetchesOf(this, second);
     for (const name of this.inputNames)
       if (typeof feeds[name] === 'undefined') throw new Error(`input '${name}' is missing in 'feeds'.`);
     const given = [];
@@ -123,62 +109,63 @@ export class InferenceSession {
       if (facts?.shape?.length === 0 && sent.dims.length === 1 && sent.dims[0] === 1) sent.dims = [];
       given.push([name, sent]);
     }
-    if (this.#id === undefined) throw new FerryError('the session was released', 'invalid_argument');
-    const {made, profile} = await this.#call(given, names);
-    if (profile) this.#profile = profile;
+    if (this.held.id === undefined) throw new FerryError('the session was released', 'invalid_argument');
+    const {made, profile} = await call(this.held, given, names);
+    if (profile) this.held.profile = profile;
     const results = {};
     for (const [name, value] of made) results[name] = fill(prepared && prepared[name], toTensor(value), name);
     return results;
   }
 
-  // Runs like the one before may have a shorter way to the worker.
-  #call(feeds, outputs) {
-    const host = this.#host, profile = this.#profiling;
-    if (!host.newForm || profile) return host.call('run', {id: this.#id, feeds, outputs, profile});
-    if (this.#form && isLike(this.#form, feeds, outputs)) {
-      const made = host.runAtOnce(this.#form.number, feeds, outputs);
-      return made || host.call('run', {id: this.#id, feeds, outputs, form: this.#form.number});
-    }
-    const number = host.newForm(feeds);
-    this.#form = number ? {number, outputs, feeds: feeds.map(([name, {type, dims, data}]) => [name, {type, dims, size: data.byteLength}])} : undefined;
-    return host.call('run', {id: this.#id, feeds, outputs, form: number});
+  startProfiling() {
+    if (this.held.profiles) this.held.profiling = true;
+    else warnOnce("profiles are written by 'ferry-web', not by 'ferry-web/run': there will be none");
   }
-
-  #fetches(second) {
-    if (second === undefined || second === null) return {names: this.outputNames};
-    if (typeof second !== 'object') throw new TypeError('Unexpected argument[1]: must be \'fetches\' or \'options\'.');
-    if (typeof second.dims !== 'undefined') throw new TypeError("'fetches' cannot be a Tensor");
-    if (Array.isArray(second)) {
-      if (second.length === 0) throw new TypeError("'fetches' cannot be an empty array.");
-      for (const name of second) {
-        if (typeof name !== 'string') throw new TypeError("'fetches' must be a string array or an object.");
-        if (!this.outputNames.includes(name)) throw new RangeError(`'fetches' contains invalid output name: ${name}.`);
-      }
-      return {names: second};
-    }
-    const names = this.outputNames.filter((name) => Object.hasOwn(second, name));
-    return names.length ? {names, prepared: second} : {names: this.outputNames};
-  }
-
-  startProfiling() { this.#profiling = true; }
   // The trace of the last run, as chrome://tracing reads it.
   endProfiling() {
-    this.#profiling = false;
-    const text = this.#profile;
-    this.#profile = '';
-    return text;
+    const {profile} = this.held;
+    Object.assign(this.held, {profiling: false, profile: ''});
+    return profile;
   }
 
   async release() {
-    if (this.#id === undefined) return;
-    const id = this.#id;
-    this.#id = undefined;
-    if (!this.#host.dead) await this.#host.call('release', {id});
+    const {host, id} = this.held;
+    if (id === undefined) return;
+    this.held.id = undefined;
+    if (!host.dead) await host.call('release', {id});
   }
   async [Symbol.asyncDispose ?? Symbol.for('asyncDispose')]() { await this.release(); }
 }
 
-const areEqual = (a, b) => a === b || (a.length === b.length && a.every((value, i) => value === b[i]));
+// Runs like the one before may have a shorter way to the worker.
+function call(held, feeds, outputs) {
+  const {host, id, profiling: profile, form} = held;
+  if (!host.newForm || profile) return host.run({id, feeds, outputs, profile});
+  if (form && isLike(form, feeds, outputs)) return host.runAtOnce(form.number, feeds, outputs) || host.run({id, feeds, outputs, form: form.number});
+  const number = host.newForm(feeds);
+  held.form = number ? {number, outputs, feeds: feeds.map(([name, {type, dims, data}]) => [name, {type, dims, size: data.byteLength}])} : undefined;
+  return host.run({id, feeds, outputs, form: number});
+}
+
+// What is asked for, in a list of its own: the caller's may change before the answer comes.
+function fetchesOf({outputNames}, second) {
+  const all = {names: [...outputNames]};
+  if (second === undefined || second === null) return all;
+  if (typeof second !== 'object') throw new TypeError('Unexpected argument[1]: must be \'fetches\' or \'options\'.');
+  if (isTensor(second)) throw new TypeError("'fetches' cannot be a Tensor");
+  if (Array.isArray(second)) {
+    if (second.length === 0) throw new TypeError("'fetches' cannot be an empty array.");
+    for (const name of second) {
+      if (typeof name !== 'string') throw new TypeError("'fetches' must be a string array or an object.");
+      if (!outputNames.includes(name)) throw new RangeError(`'fetches' contains invalid output name: ${name}.`);
+    }
+    return {names: [...second]};
+  }
+  const names = outputNames.filter((name) => Object.hasOwn(second, name) && (second[name] === null || isTensor(second[name])));
+  return names.length ? {names, prepared: {...second}} : all;
+}
+
+const areEqual = (a, b) => a.length === b.length && a.every((value, i) => value === b[i]);
 const isLike = (form, feeds, outputs) => areEqual(form.outputs, outputs) && form.feeds.length === feeds.length &&
   feeds.every(([name, {type, dims, data}], i) => {
     const [was, before] = form.feeds[i];

@@ -4,7 +4,7 @@ const hasHalf = typeof globalThis.Float16Array === 'function';
 const arrays = {
   float32: Float32Array, uint8: Uint8Array, int8: Int8Array, uint16: Uint16Array, int16: Int16Array, int32: Int32Array,
   int64: BigInt64Array, bool: Uint8Array, float16: hasHalf ? globalThis.Float16Array : Uint16Array, float64: Float64Array,
-  uint32: Uint32Array, uint64: BigUint64Array, uint4: Uint8Array, int4: Int8Array,
+  uint32: Uint32Array, uint64: BigUint64Array, uint4: Uint8Array, int4: Uint8Array,
   // What ONNX has and onnxruntime-common has no name for: bytes as they are.
   bfloat16: Uint16Array, complex64: Float32Array, complex128: Float64Array,
 };
@@ -41,27 +41,25 @@ function convert(type, data) {
   const Wanted = arrays[type];
   if (!Wanted && !type.startsWith('float') && !packed.has(type)) throw new TypeError(`Unsupported tensor type: ${type}.`);
   if (Array.isArray(data)) {
-    if (type === 'float16' && !hasHalf)
-      throw new TypeError('Creating a float16 tensor from number array is not supported. Please use Uint16Array as data.');
+    if ((type === 'float16' && !hasHalf) || packed.has(type))
+      throw new TypeError(`Creating a ${type} tensor from number array is not supported. Please use ${arrayFor(type).name} as data.`);
     if (type === 'uint64' || type === 'int64') return Wanted.from(data, BigInt);
     return arrayFor(type).from(data);
   }
   if (data instanceof arrayFor(type)) return data;
   if (type === 'float16' && data instanceof Uint16Array) return hasHalf ? new arrays.float16(data.buffer, data.byteOffset, data.length) : data;
+  if (type === 'int4' && data instanceof Int8Array) return new Uint8Array(data.buffer, data.byteOffset, data.length);
   if (data instanceof Uint8ClampedArray && type === 'uint8') return Uint8Array.from(data);
   throw new TypeError(`A ${type} tensor's data must be type of ${arrayFor(type).name}`);
 }
 
+// Its fields are ordinary ones, as onnxruntime-common's are: programs wrap tensors in proxies, and clone them.
 export class Tensor {
-  #data;
-  #dispose;
   constructor(first, second, third) {
-    let type = first, data = second, dims = third;
+    let type = first, data = second, dims = third, location = 'cpu';
     if (typeof first === 'object' && first && 'location' in first && !ArrayBuffer.isView(first) && !Array.isArray(first)) {
-      ({type, data, dims} = first);
-      if (first.location !== 'cpu' && first.location !== 'cpu-pinned')
-        throw new TypeError(`Tensor constructor: unsupported location '${first.location}'`);
-      data = data || first.data;
+      ({type, data, dims, location} = first);
+      if (location !== 'cpu' && location !== 'cpu-pinned') throw new TypeError(`Tensor constructor: unsupported location '${location}'`);
     } else if (typeof first !== 'string') {
       data = first;
       dims = second;
@@ -82,32 +80,33 @@ export class Tensor {
     const fits = data.length === size || (packed.has(type) && Math.ceil(size / 2) === data.length) ||
       (type.startsWith('complex') && data.length === 2 * size) || (!arrays[type] && type !== 'string');
     if (!fits) throw new Error(`Tensor's size(${size}) does not match data length(${data.length}).`);
+    this.dataLocation = location;
+    this.cpuData = data;
     this.type = type;
-    this.dims = Object.freeze([...dims]);
+    this.dims = [...dims];
     this.size = size;
-    this.#data = data;
   }
 
   get data() {
-    if (!this.#data) throw new Error('The data is not on CPU. Use `getData()` to download GPU data to CPU, or use `texture` or `gpuBuffer` property to access the GPU data directly.');
-    return this.#data;
+    if (this.dataLocation === 'none') throw new Error('The tensor is disposed.');
+    return this.cpuData;
   }
-  get location() { return this.#data ? 'cpu' : 'none'; }
+  get location() { return this.dataLocation; }
   get texture() { throw new Error('The data is not stored as a WebGL texture.'); }
   get gpuBuffer() { throw new Error('The data is not stored as a WebGPU buffer.'); }
   get mlTensor() { throw new Error('The data is not stored as a WebNN MLTensor.'); }
-  async getData(release) {
-    const data = this.data;
-    if (release) this.dispose();
-    return data;
+  // What lies on the CPU stays there: 'release' is for other places.
+  async getData() { return this.data; }
+  dispose() {
+    this.cpuData = undefined;
+    this.dataLocation = 'none';
   }
-  dispose() { this.#data = undefined; }
   reshape(dims) {
     if (sizeOf(dims) !== this.size) throw new Error(`Tensor's size(${this.size}) does not match the size of dims [${dims}].`);
     return new Tensor(this.type, this.data, [...dims]);
   }
 
-  static fromPinnedBuffer(type, buffer, dims) { return new Tensor(type, buffer, dims); }
+  static fromPinnedBuffer(type, data, dims) { return new Tensor({location: 'cpu-pinned', type, data, dims}); }
   static fromTexture() { throw new Error('Ferry has no WebGL: take the pixels to the CPU first.'); }
   static fromGpuBuffer() { throw new Error('Ferry has no WebGPU: read the buffer to the CPU first.'); }
   static fromMLTensor() { throw new Error('Ferry has no WebNN: read the tensor to the CPU first.'); }
@@ -118,7 +117,7 @@ export class Tensor {
   }
 
   toImageData(options = {}) {
-    const {width, height, at, alpha} = this.#pixels(options);
+    const {width, height, at, alpha} = pixelsIn(this, options);
     const out = new Uint8ClampedArray(width * height * 4);
     const {mean, bias} = norms(options.norm, 255, 0);
     for (let i = 0; i < width * height; ++i)
@@ -133,19 +132,20 @@ export class Tensor {
     canvas.getContext('2d').putImageData(picture, 0, 0);
     return canvas.toDataURL();
   }
-  #pixels(options) {
-    const d = this.dims.length === 3 ? [1, ...this.dims] : this.dims;
-    if (d.length !== 4) throw new Error(`a picture has 3 or 4 dimensions, the tensor has [${this.dims}]`);
-    const nhwc = options.tensorLayout === 'NHWC';
-    const [channels, height, width] = nhwc ? [d[3], d[1], d[2]] : [d[1], d[2], d[3]];
-    const order = options.format === 'BGR' ? [2, 1, 0, 3] : [0, 1, 2, 3];
-    const data = this.data;
-    const at = (i, c) => {
-      const channel = channels === 1 ? 0 : order[c];
-      return Number(nhwc ? data[i * channels + channel] : data[channel * width * height + i]);
-    };
-    return {width, height, at, alpha: channels === 4};
-  }
+}
+
+function pixelsIn(tensor, options) {
+  const d = tensor.dims.length === 3 ? [1, ...tensor.dims] : tensor.dims;
+  if (d.length !== 4) throw new Error(`a picture has 3 or 4 dimensions, the tensor has [${tensor.dims}]`);
+  const nhwc = options.tensorLayout === 'NHWC';
+  const [channels, height, width] = nhwc ? [d[3], d[1], d[2]] : [d[1], d[2], d[3]];
+  const order = options.format === 'BGR' ? [2, 1, 0, 3] : [0, 1, 2, 3];
+  const {data} = tensor;
+  const at = (i, c) => {
+    const channel = channels === 1 ? 0 : order[c];
+    return Number(nhwc ? data[i * channels + channel] : data[channel * width * height + i]);
+  };
+  return {width, height, at, alpha: channels === 4};
 }
 
 function norms(norm, mean, bias) {

@@ -35,6 +35,13 @@ async function run(file, words, results = []) {
   return file.host.call('command', {words, results});
 }
 
+// A model that is written, and the file with its weights where it has one, by the name under which the model asks for it.
+const filesOf = (out) => [out, `${out}.data`];
+function modelIn(files, out) {
+  const [model, data] = filesOf(out);
+  return {bytes: files[model], ...(files[data] ? {externalData: [{path: data.slice(1), data: files[data]}]} : {})};
+}
+
 export function info(model, options = {}) {
   return withModel(model, async (file) =>
     answerOf(await run(file, ['info', file.path, '--json', ...(options.layers ? ['--layers'] : []), ...dims(options.dims)])), options);
@@ -49,48 +56,45 @@ export function doctor(model, options = {}) {
   return withModel(model, async (file) => {
     const out = '/fixed.onnx';
     const answer = await run(file, ['doctor', file.path, '--json', ...(options.fix ? ['--fix', out] : []),
-      ...(options.targets || []).flatMap((target) => ['--target', target]), ...(options.args || [])], [out, `${out}.data`]);
-    const report = answerOf(answer);
-    if (answer.files[out]) report.fixed = answer.files[out];
+      ...(options.targets || []).flatMap((target) => ['--target', target]), ...(options.args || [])], filesOf(out));
+    const report = answerOf(answer), {bytes, externalData} = modelIn(answer.files, out);
+    if (bytes) report.fixed = bytes;
+    if (externalData) report.externalData = externalData;
     return report;
   }, options);
 }
 
-// against: a second model, or {data: [npz …]} with recorded inputs and outputs.
+// against: a second model, which may bring its data files as {data, externalData}, or {recordings: [npz …]} of inputs and outputs.
 export function compare(model, against, options = {}) {
   return withModel(model, async (file) => {
     const host = file.host, folder = newFolder(), put = [];
     const words = ['compare', file.path];
+    let other;
     try {
       if (against && !against.recordings) {
-        const name = `${folder}/${against.name && !(against instanceof ModelFile) ? against.name.replace(/[/\\]/g, '_') : 'other.onnx'}`;
-        if (against instanceof ModelFile) {
-          words.push(against.path);
-        } else {
-          await putFile(host, name, against.data && !ArrayBuffer.isView(against) ? against.data : against);
-          put.push(name);
-          words.push(name);
-        }
+        other = await ModelFile.open(against);
+        words.push(other.pathOn(host));
       }
       const recordings = (against && against.recordings) || options.recordings || [];
       for (const [i, recording] of recordings.entries()) {
         const path = `${folder}/recording_${i}.npz`;
-        await putFile(host, path, recording);
         put.push(path);
+        await putFile(host, path, recording);
         words.push('--data', path);
       }
       words.push('--json', ...option('rtol', options.rtol), ...option('atol', options.atol), ...dims(options.dims), ...(options.args || []));
       return answerOf(await run(file, words));
     } finally {
+      if (other && other !== against) await other.release();
       if (!host.dead) await host.call('remove', {paths: put});
     }
   }, options);
 }
 
 async function made(file, words, out) {
-  const answer = await run(file, [...words, '-o', out, '--json'], [out]);
+  const answer = await run(file, [...words, '-o', out, '--json'], filesOf(out));
   if (!answer.files[out]) answerOf(answer.status < 2 ? {...answer, status: 3} : answer);
-  return {bytes: answer.files[out], report: parse(answer.output)};
+  return {...modelIn(answer.files, out), report: parse(answer.output)};
 }
 
 export function convert(model, options = {}) {
@@ -122,9 +126,11 @@ export function weight(model, name, options = {}) {
 // Any command line: files is {path: bytes}, results names the files to give back.
 export async function command(words, {files = {}, results = []} = {}) {
   const host = await theHost();
-  await host.call('write', {files});
-  const answer = await host.call('command', {words, results});
-  await host.call('erase', {paths: Object.keys(files)});
-  return answer;
+  await host.write(files);
+  try {
+    return await host.call('command', {words, results});
+  } finally {
+    if (!host.dead) await host.call('erase', {paths: Object.keys(files)});
+  }
 }
 

@@ -1,6 +1,6 @@
 // Programs written for onnxruntime-web, as TypeScript sees them: scripts/test_web compiles this against the package's types.
 import * as ort from 'ferry-web/run';
-import ferry, {check, doctor, exportModel, InferenceSession as Session, Tensor as AnyTensor} from 'ferry-web';
+import ferry, {check, compare, doctor, exportModel, InferenceSession as Session, Tensor as AnyTensor} from 'ferry-web';
 import type {Env, InferenceSession, Tensor, TypedTensor} from 'ferry-web/run';
 
 export async function classify(pixels: Float32Array, labels: readonly string[]): Promise<[string, number][]> {
@@ -58,7 +58,11 @@ export async function tools(file: File): Promise<Uint8Array | undefined> {
   const env: Env = ferry.env;
   env.wasm.relaxedSimd = false;
   const {valid} = await check(file);
-  const {bytes} = await exportModel(file, {opset: 18});
+  const {bytes, externalData} = await exportModel(file, {opset: 18});
+  const session = await Session.create(bytes, {externalData, onProgress: (done, all) => { env.debug = done < all; }});
+  await compare({data: bytes, externalData}, {name: 'other.onnx', data: file, externalData: ['weights/other.data']});
+  const few: TypedTensor<'int4'> = new AnyTensor('int4', new Uint8Array(2), [4]);
+  few.dims.push(session.threads);
   const words: AnyTensor = new AnyTensor(['a', 'b'], [2]);
   const flags = new AnyTensor('bool', [true, false]);
   return valid && words.size === flags.size ? bytes : (await doctor(file, {fix: true})).fixed;

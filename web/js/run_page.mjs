@@ -231,7 +231,7 @@ export class RunPage {
 
   parts({dims, type, data}) {
     const parts = [el('p', {class: 'quiet'}, `${type} [${dims.join(', ')}]`)], last = dims.at(-1) || 1;
-    const first = (count) => type === 'string' ? data.slice(0, count) : numbersOf(type, data.slice(0, count)) || data.slice(0, count);
+    const first = (count) => type === 'string' ? data.slice(0, count) : numbersOf(type, data.subarray(0, count)) || data.subarray(0, count);
     if (dims.length >= 1 && dims.length <= 2 && last >= 5 && type.includes('float')) parts.push(this.topFive(first(last)));
     if (dims.length >= 3 && dims.at(-1) >= 8 && dims.at(-2) >= 8 && type !== 'string')
       parts.push(picture(dims, first(dims.at(-1) * dims.at(-2) * dims.at(-3))));

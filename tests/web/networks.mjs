@@ -64,7 +64,7 @@ for (const name of readdirSync(networks).sort()) {
 }
 // Weights in a file of their own: written by a tool, taken by a session and by the others.
 try {
-  const file = join(networks, 'conv_bn_dropout/model.pt2'), args = ['--external-data'];
+  const file = join(networks, 'hf_llama/model.pt2'), args = ['--external-data'];
   const {bytes, externalData} = await ferry.exportModel(file, {args}), whole = await ferry.exportModel(file);
   if (externalData?.length !== 1 || whole.externalData) throw new Error(`data files ${externalData?.map(({path}) => path)}`);
   const session = await ferry.InferenceSession.create(bytes, {externalData});

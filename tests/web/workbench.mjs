@@ -7,7 +7,7 @@ import {createRequire} from 'node:module';
 import {tmpdir} from 'node:os';
 import {join, resolve} from 'node:path';
 import {pathToFileURL} from 'node:url';
-import {identityModel, largeModel} from './large_model.mjs';
+import {externalModel, identityModel, largeModel} from './large_model.mjs';
 
 const [ferry, pageFolder, networks, modules, shots] = process.argv.slice(2);
 const need = createRequire(join(resolve(modules), 'x.js'));
@@ -178,7 +178,7 @@ try {
   await page.click('#open-url');
   check('an address that is none is told of', await page.$eval('#status', (each) => /no address/.test(each.textContent)));
   const folder = join(model, '..'), recording = readdirSync(folder).find((name) => /^io_\d+\.npz$/.test(name));
-  const seen = await page.evaluate(async (bytes, npz, images, texts) => {
+  const seen = await page.evaluate(async (bytes, npz, images, texts, external, data) => {
     const file = (data, name) => new File([new Uint8Array(data)], name), found = {}, {pages} = workbench;
     await Promise.all([workbench.open(file(bytes, 'one.onnx'), 'one.onnx'), workbench.open(file([1, 2], 'bad.onnx'), 'bad.onnx').catch(() => {}), workbench.open(file(bytes, 'two.onnx'), 'two.onnx')]);
     found.name = workbench.model.name;
@@ -225,9 +225,14 @@ try {
     pages.run.parts({dims: [1, 4e6], type: 'float32', data: scores});
     found.time = performance.now() - begin;
     found.left = (await workbench.ferry.memory()).sessions;
+    // Data files come with their models, in any order.
+    const pair = () => [file(data, 'w.data'), file(external, 'external.onnx')];
+    await workbench.openFiles(pair());
+    await pages.compare.against(pair());
+    found.within = /Within/.test(document.getElementById('compare-result').textContent);
     return found;
   }, [...readFileSync(model)], recording && [...readFileSync(join(folder, recording))], [...identityModel(['x'], {y: 'x'}, {type: 2, dims: ['n', 3, 'h', 'w']})],
-  [...identityModel(['x'], {y: 'x'}, {type: 10})]);
+  [...identityModel(['x'], {y: 'x'}, {type: 10})], [...externalModel('w.data')], [...new Uint8Array(Float32Array.of(3, 4).buffer)]);
   check('of several files the last one stays', seen.name === 'two.onnx', seen.name);
   check('one session for all who ask', seen.once && seen.left === 1, `${seen.left} at the end`);
   check('an .npz may come before its model', !recording || seen.npz);
@@ -236,6 +241,7 @@ try {
   check('it is made again for another normalisation', seen.again);
   check('a file that is no picture is told of', seen.none);
   check('half floats are numbers', seen.half);
+  check('data files come with models that are opened and compared', seen.within);
   check('large outputs are shown within two seconds', seen.time < 2000, `${seen.time.toFixed(0)} ms`);
   check('at a time: no errors', errors.length === 0, errors.slice(0, 3).join(' | '));
   await page.close();

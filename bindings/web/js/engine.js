@@ -177,12 +177,17 @@ class Engine {
     const reader = stream.getReader();
     try {
       for (;;) {
-        const {value, done} = await reader.read();
+        const {value, done} = await reader.read().catch((error) => {
+          throw new FerryError(`${path.split('/').pop()} did not come whole: ${error.message}`, 'io');
+        });
         if (done) break;
         const arrived = this.putPiece({file, bytes: value});
         if (report) report(arrived, arrived > size ? 0 : size);
       }
       return this.putEnd({file});
+    } catch (error) {
+      reader.cancel().catch(() => {});
+      throw error;
     } finally {
       this.putDrop({file});
     }

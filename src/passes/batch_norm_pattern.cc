@@ -26,6 +26,7 @@ std::optional<ChannelAffine> MatchBatchNorm(const GraphEditor& editor, const Nod
   double epsilon = node.Float("epsilon", 1e-5f);
   for (int64_t c = 0; c < channels; ++c) {
     double factor = static_cast<double>(values[1][c]) / std::sqrt(static_cast<double>(values[4][c]) + epsilon);
+    if (!std::isfinite(factor)) return std::nullopt;  // what is infinite by itself would be NaN in a product
     affine.factor.push_back(factor);
     affine.offset.push_back(static_cast<double>(values[2][c]) - static_cast<double>(values[3][c]) * factor);
   }

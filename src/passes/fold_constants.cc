@@ -118,10 +118,12 @@ class Folding {
   }
 
   // Weights of recurrent layers, and of convolutions of floats, would be decoded by every run.
-  bool IsReadDecoded(const std::string& value) const {
+  bool IsReadDecoded(const std::string& value, int most_reshapes = 8) const {
     for (size_t index : editor_.Readers(value)) {
       const Node& reader = editor_.node(index);
-      if (IsStandard(reader, "Reshape") && reader.inputs[0] == value && IsReadDecoded(reader.outputs[0])) continue;
+      if (IsStandard(reader, "Reshape") && reader.inputs[0] == value && most_reshapes > 0 &&
+          IsReadDecoded(reader.outputs[0], most_reshapes - 1))
+        continue;
       if (IsStandard(reader, {"LSTM", "GRU", "RNN"})) continue;
       const bool is_weight = IsStandard(reader, {"Conv", "ConvTranspose"}) && reader.inputs[1] == value;
       if (!is_weight || MadeBy(editor_, reader.inputs[0], "DequantizeLinear")) return false;

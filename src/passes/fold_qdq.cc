@@ -209,17 +209,40 @@ class Folding {
     Product product{*x, *w, {}, w->values.dim(axis), Internal(core, is_conv ? "QuantizedConv" : "QuantizedMatMul")};
     std::string addend = !bias.empty() ? bias : core.HasInput(2) ? core.inputs[2] : std::string();
     if (!bias.empty() && core.HasInput(2)) return std::nullopt;
-    if (addend.empty()) return product;
+    if (addend.empty()) return SumsFit(product, axis) ? std::optional(product) : std::nullopt;
     auto values = pattern_.FloatConstant(addend);
     if (!values || (values->size() != 1 && static_cast<int64_t>(values->size()) != product.columns))
       return std::nullopt;
     std::optional<size_t> addend_rank = RankOf(addend);
-    // One value per row would be something else.
-    if (!addend_rank || *addend_rank > 2 || (*addend_rank == 2 && !IsRow(addend))) return std::nullopt;
+    // One value per row would be something else, and a row where there was none would be a rank more.
+    if (!addend_rank || *addend_rank > std::min<size_t>(*rank, 2) || (*addend_rank == 2 && !IsRow(addend)))
+      return std::nullopt;
     if (values->size() == 1) values->resize(static_cast<size_t>(product.columns), values->front());
     product.bias = std::move(*values);
     product.whole_bias = WholeBias(product, addend);
-    return product;
+    return SumsFit(product, axis) ? std::optional(product) : std::nullopt;
+  }
+
+  // Floats do not wrap around where sums of 32 bits would.
+  static bool SumsFit(const Product& product, size_t axis) {
+    const Quantization& x = product.x.how;
+    const int64_t lowest = x.type == DType::kInt8 ? -128 : 0;
+    const int64_t largest = std::max(lowest + 255 - x.zero, x.zero - lowest);
+    const Tensor& w = product.w.values;
+    const int64_t depth = w.size() / std::max<int64_t>(product.columns, 1);
+    auto room = [&](int64_t column) {
+      const int64_t bias = product.whole_bias.empty() ? 0 : product.whole_bias[static_cast<size_t>(column)];
+      return (INT32_MAX - std::abs(bias)) / largest;
+    };
+    int64_t least = INT32_MAX;
+    for (int64_t column = 0; column < product.columns; ++column) least = std::min(least, room(column));
+    if (depth <= least / 255) return true;
+    std::vector<int64_t> sums(static_cast<size_t>(product.columns));
+    for (int64_t i = 0; i < w.size(); ++i)
+      sums[static_cast<size_t>(axis == 0 ? i / depth : i % product.columns)] += std::abs(ByteAt(w, i));
+    for (int64_t column = 0; column < product.columns; ++column)
+      if (sums[static_cast<size_t>(column)] > room(column)) return false;
+    return true;
   }
 
   // A bias that quantizers wrote as integers of the scale that the sums have belongs to the sums.
@@ -316,8 +339,11 @@ class Folding {
     const Tensor* zero = sums->HasInput(2) ? editor_.Constant(sums->inputs[2]) : nullptr;
     if (!w || w->values.rank() != 2 || (sums->HasInput(2) && (!zero || zero->size() != 1))) return std::nullopt;
     const int64_t columns = w->values.dim(1);
+    const size_t rank = facts->type.shape->size();
     if (addend && (addend->dtype() != DType::kInt32 || addend->size() != columns ||
-                   (addend->rank() == 2 && addend->dim(0) != 1) || addend->rank() > 2))
+                   (addend->rank() == 2 && addend->dim(0) != 1) || addend->rank() > std::min<size_t>(rank, 2)))
+      return std::nullopt;
+    if (const Tensor* factor = editor_.Constant(mul.inputs[scale]); !factor || factor->rank() > rank)
       return std::nullopt;
     Quantization how{1, zero ? ByteAt(*zero, 0) : 0, facts->type.dtype};
     ScaledSums found{{{sums->inputs[0], how, nodes.back()}, *w, {}, columns, Internal(*sums, "QuantizedMatMul")},
@@ -446,17 +472,20 @@ class Folding {
   // The one input that is no constant, where all others are single ones.
   std::optional<std::string> OnlyOperand(const Node& node) const {
     std::optional<std::string> operand;
+    size_t widest = 0;
     for (const std::string& input : node.inputs) {
       if (input.empty()) continue;
       if (const Tensor* constant = editor_.Constant(input)) {
-        if (constant->size() != 1 || constant->rank() > 1) return std::nullopt;
+        if (constant->size() != 1) return std::nullopt;
+        widest = std::max(widest, constant->rank());
       } else if (operand) {
         return std::nullopt;
       } else {
         operand = input;
       }
     }
-    return operand;
+    const std::optional<size_t> rank = operand ? RankOf(*operand) : std::nullopt;
+    return rank && widest <= *rank ? operand : std::nullopt;
   }
 
   bool PutTable(size_t index, const QuantizedValue& x, const std::vector<size_t>& chain, const Quantization& how) {

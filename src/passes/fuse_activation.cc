@@ -97,15 +97,15 @@ class Fusion {
   }
 
   // The factors of a tree of products, constants multiplied together.
-  void Factors(const Node& product, std::vector<std::string>& factors, float& scalar) const {
+  void Factors(const Node& product, std::vector<std::string>& factors, float& scalar, int most_levels = 6) const {
     for (const std::string& input : product.inputs) {
       if (auto constant = ScalarConstant(editor_, input)) {
         scalar *= *constant;
         continue;
       }
       const Node* inner = MadeOnlyBy(editor_, input, "Mul");
-      if (inner && factors.size() < 4)
-        Factors(*inner, factors, scalar);
+      if (inner && factors.size() < 4 && most_levels > 0)
+        Factors(*inner, factors, scalar, most_levels - 1);
       else
         factors.push_back(input);
     }
@@ -146,7 +146,8 @@ class Fusion {
   template <class Finish>
   bool Replace(size_t index, const std::string& x, const char* op, const Finish& finish) {
     const ValueFacts* facts = facts_.Find(x);
-    if (!facts || facts->type.dtype != DType::kFloat) return false;
+    // Constants of one axis make a vector of a scalar.
+    if (!facts || facts->type.dtype != DType::kFloat || !facts->type.shape || facts->type.shape->empty()) return false;
     Node node;
     node.name = editor_.node(index).name;
     node.op_type = op;

@@ -52,7 +52,9 @@ class Fusion {
     if (!Start(node, node.inputs[1], node.Int("transB", 0) != 0)) return;
     if (node.HasInput(2)) {
       const Tensor bias = *editor_.Constant(node.inputs[2]);
-      if (bias.size() != columns_ || bias.dtype() != DType::kFloat || bias.shape().back() != columns_) return;
+      if (bias.size() != columns_ || bias.dtype() != DType::kFloat || bias.rank() == 0 ||
+          bias.shape().back() != columns_)
+        return;
       fused_.inputs[4] = node.inputs[2];
     }
     editor_.Replace(index, std::move(fused_));

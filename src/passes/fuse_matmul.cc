@@ -127,7 +127,8 @@ class Fusion {
       view_ = reader;
       result = editor_.node(static_cast<size_t>(reader)).outputs[0];
     }
-    bool taken = TakeActivation(result);
+    // The factor comes after the activation: an activation of what is multiplied already is another thing.
+    bool taken = !fused_.HasInput(4) && TakeActivation(result);
     if (!taken) {
       taken = TakeScale(result);
       taken |= TakeResidual(result);

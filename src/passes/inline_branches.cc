@@ -104,7 +104,9 @@ class Inlining {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const std::string& inner = branch.outputs[i].name;
       if (node.outputs[i].empty()) continue;
-      if (made_by_node[inner] && names.emplace(inner, node.outputs[i]).second) continue;
+      // A body further inside may make a value of the outer name: there the inner one would no longer be seen.
+      if (made_by_node[inner] && definitions_[node.outputs[i]] <= 1 && names.emplace(inner, node.outputs[i]).second)
+        continue;
       Node identity;
       identity.op_type = "Identity";
       identity.inputs = {inner};

@@ -75,6 +75,17 @@ TEST(FoldBatchNorm, LeavesConvolutionsThatOthersRead) {
   EXPECT_EQ(graph.nodes.size(), 3u);
 }
 
+// What it gives is infinite; in a product with the weights it would be NaN.
+TEST(FoldBatchNorm, LeavesAVarianceOfNothing) {
+  Node norm = Norm("c", "y");
+  norm.inputs[4] = "none";
+  norm.Set("epsilon", 0.0f);
+  Tensor none(DType::kFloat, {8});
+  std::fill_n(none.MutableData<float>(), 8, 0.0f);
+  Graph graph = MakeGraph({Conv("x", "c"), norm}, {"y"}, {MakeStored("none", none)});
+  EXPECT_FALSE(FoldBatchNorm(graph));
+}
+
 TEST(FoldBatchNorm, LeavesTrainingAlone) {
   Node norm = Norm("c", "y");
   norm.Set("training_mode", int64_t{1});

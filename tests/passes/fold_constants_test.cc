@@ -57,5 +57,16 @@ TEST(FoldConstants, LeavesRowsThatAreTakenWhereTheyLie) {
   }
 }
 
+TEST(FoldConstants, LongChainsOfReshapesBehindCodes) {
+  std::vector<Node> nodes = {MakeNode("DequantizeLinear", {"codes", "scale"}, {"v0"})};
+  constexpr int kMany = 200'000;
+  for (int i = 0; i < kMany; ++i) nodes.push_back(MakeNode("Reshape", {Cat("v", i), "shape"}, {Cat("v", i + 1)}));
+  nodes.push_back(MakeNode("Conv", {"x", Cat("v", kMany)}, {"y"}));
+  Model model = MakeModel({MakeInfo("x", DType::kFloat, {1, 1, 4, 4})}, std::move(nodes), {MakeInfo("y")},
+                          {MakeStored("codes", Tensor::FromVector(std::vector<int8_t>{1}, {1, 1, 1, 1})),
+                           Scalar("scale", 0.5f), Ints("shape", {1, 1, 1, 1})});
+  FoldConstants(model.graph);  // not so deep that the stack ends
+}
+
 }  // namespace
 }  // namespace ferry

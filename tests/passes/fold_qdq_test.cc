@@ -270,5 +270,46 @@ TEST(FoldQdq, LeavesWhatDoesNotFit) {
                         EvaluateGraph(graph, inputs, RunServices{})[0].tensor()));
 }
 
+// Sums of floats do not wrap around, and so what would is left to floats.
+TEST(FoldQdq, SumsBeyondThirtyTwoBitsStayFloats) {
+  for (bool by_bias : {true, false})
+    for (bool fits : {true, false}) {
+      QdqBuilder b(19);
+      const int64_t depth = by_bias ? 4 : fits ? 65'000 : 70'000;
+      std::string x = b.Pair("x", 1.0f, kU, 0);
+      std::string w =
+          b.Add("DequantizeLinear",
+                {b.Constant(Tensor::FromVector(std::vector<int8_t>(static_cast<size_t>(depth), 127), {depth, 1})),
+                 b.Constant(Tensor::Scalar(1.0f))});
+      std::vector<std::string> inputs = {x, w};
+      if (by_bias)
+        inputs.push_back(b.Add("DequantizeLinear",
+                               {b.Constant(Tensor::FromVector(std::vector<int32_t>{fits ? 2'000'000'000 : INT32_MAX})),
+                                b.Constant(Tensor::Scalar(1.0f))}));
+      std::string y = b.Pair(b.Add("Gemm", inputs), 1.3e7f, kU, 0);
+      b.nodes.push_back(MakeNode("Identity", {y}, {"y"}));
+      Model model = b.Finish({MakeInfo("x", kF, {Dim(2), Dim(depth)})}, {MakeInfo("y")});
+      Tensor large(kF, {2, depth});
+      std::fill_n(large.MutableData<float>(), large.size(), 255.0f);
+      EXPECT_EQ(Count(HoldQuantized(model, large, 1.3e7f), "QuantizedMatMul"), fits ? 1 : 0);
+    }
+}
+
+TEST(FoldQdq, LeavesAddendsAndFactorsOfMoreAxes) {
+  QdqBuilder b(23);
+  std::string x = b.Pair("x", 2.0f / 255, kU, 128);
+  std::string y = b.Add("MatMul", {x, b.Weight({8, 4}, 1, true, kS, 0.01f)});
+  y = b.Pair(b.Add("Add", {y, b.Constant(b.random.Floats({1, 4}))}), 0.03f, kU, 90);
+  b.nodes.push_back(MakeNode("Identity", {y}, {"y"}));
+  Model model = b.Finish({MakeInfo("x", kF, {Dim(8)})}, {MakeInfo("y")});
+  EXPECT_EQ(Count(HoldQuantized(model, Image(b, {8}), 0.03f), "Add"), 1);
+
+  QdqBuilder scalar(29);
+  std::string one = scalar.Pair("x", 2.0f / 255, kU, 128);
+  std::string z = scalar.Add("Add", {one, scalar.Constant(Tensor::FromVector(std::vector<float>{0.5f}))});
+  scalar.nodes.push_back(MakeNode("Identity", {scalar.Pair(z, 0.03f, kU, 90)}, {"y"}));
+  HoldQuantized(scalar.Finish({MakeInfo("x", kF, {})}, {MakeInfo("y")}), Tensor::Scalar(0.25f), 0.03f);
+}
+
 }  // namespace
 }  // namespace ferry

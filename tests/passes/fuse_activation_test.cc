@@ -1,5 +1,7 @@
 #include "passes/fuse_activation.h"
 
+#include <chrono>
+
 #include "tests/passes/optimized.h"
 
 namespace ferry {
@@ -74,6 +76,28 @@ TEST(FuseActivation, LeavesOtherConstantsAlone) {
                         MakeNode("Mul", {"product", "half"}, {"y"})},
                        {Scalar("root", 0.75f), Scalar("one", 1), Scalar("half", 0.5f)});
   EXPECT_EQ(Count(HoldAgainstOptimized(model, {random.Numbers<float>({3, 7})}), "Gelu"), 0);
+}
+
+// Constants of one axis make a vector of a scalar.
+TEST(FuseActivation, LeavesScalars) {
+  Model model = MakeModel(
+      {MakeInfo("x", DType::kFloat, {})},
+      {MakeNode("Sigmoid", {"x"}, {"s"}), MakeNode("Mul", {"x", "s"}, {"p"}), MakeNode("Mul", {"p", "one"}, {"y"})},
+      {MakeInfo("y")}, {MakeStored("one", Tensor::FromVector(std::vector<float>{1.0f}))});
+  HoldAgainstOptimized(model, {Tensor::Scalar(0.7f)});
+}
+
+TEST(FuseActivation, LooksAtAFewFactors) {
+  std::vector<Node> nodes;
+  constexpr int kMany = 20'000;
+  for (int i = 0; i < kMany; ++i)
+    nodes.push_back(MakeNode("Mul", {i == 0 ? "x" : Cat("v", i - 1), "c"}, {Cat("v", i)}));
+  nodes.push_back(MakeNode("Tanh", {Cat("v", kMany - 1)}, {"y"}));
+  Model model = Around(std::move(nodes), {Scalar("c", 1.0001f)});
+  const auto start = std::chrono::steady_clock::now();
+  GraphFacts facts;
+  EXPECT_FALSE(FuseActivation(model.graph, facts));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));  // minutes when all are walked through
 }
 
 }  // namespace

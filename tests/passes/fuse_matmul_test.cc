@@ -79,5 +79,23 @@ TEST(FuseMatMul, ScalesRowsBeyondABlockOfThem) {
   EXPECT_EQ(HoldAgainstOptimized(model, {random.Numbers<float>({500, 8})}).nodes.size(), 1u);
 }
 
+// act((x · w + b) · factor) is not act(x · w + b) · factor.
+TEST(FuseMatMul, LeavesActivationsBehindAFactor) {
+  Random random(17);
+  for (bool gemm : {false, true})
+    for (const char* activation : {"Relu", "Tanh", "Sigmoid", "Gelu"}) {
+      Model model = MakeModel(
+          {Named("x", {3, 8})},
+          {MakeNode(gemm ? "Gemm" : "MatMul",
+                    gemm ? std::vector<std::string>{"x", "w", "b"} : std::vector<std::string>{"x", "w"}, {"p"}),
+           MakeNode("Mul", {"p", "factor"}, {"scaled"}), MakeNode(activation, {"scaled"}, {"y"})},
+          {MakeInfo("y")},
+          {MakeStored("w", random.Numbers<float>({8, 20})), MakeStored("b", random.Numbers<float>({20})),
+           MakeStored("factor", random.Numbers<float>({20}))});
+      Graph graph = HoldAgainstOptimized(model, {random.Numbers<float>({3, 8})});
+      EXPECT_EQ(graph.nodes.size(), 2u);
+    }
+}
+
 }  // namespace
 }  // namespace ferry

@@ -138,6 +138,24 @@ TEST(InlineBranches, KeepsNamesApart) {
   }
 }
 
+// A body inside the branch makes a value of the name that the branch's own value would get.
+TEST(InlineBranches, LeavesNamesThatBodiesUse) {
+  auto inner =
+      Branch("unknown", {"made"}, Body({MakeNode("Neg", {"t"}, {"y"}), MakeNode("Add", {"y", "t"}, {"z"})}, {"z"}),
+             Body({MakeNode("Abs", {"t"}, {"z"})}, {"z"}));
+  auto taken = Body({MakeNode("Exp", {"x"}, {"t"}), inner}, {"t", "made"});
+  auto untaken = Body({MakeNode("Abs", {"x"}, {"t"})}, {"t", "t"});
+  Model model =
+      MakeModel({MakeInfo("x", DType::kFloat, {2}), MakeInfo("unknown", DType::kBool, {})},
+                {Branch("yes", {"y", "b"}, taken, untaken)}, {MakeInfo("y"), MakeInfo("b")}, {Bool("yes", true)});
+  Graph graph = CopyDeep(model.graph);
+  EXPECT_TRUE(InlineBranches(graph, FactsFor(graph)));
+  for (bool condition : {false, true}) {
+    std::vector<Value> inputs = {Filled({2}, 0.5f), Bool("", condition).tensor};
+    ExpectSame(EvaluateGraph(model.graph, inputs, RunServices{}), EvaluateGraph(graph, inputs, RunServices{}));
+  }
+}
+
 TEST(FoldKnown, MakesConstantsOfSizes) {
   Graph graph =
       MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("n"), 4})},

@@ -34,9 +34,9 @@ class QuantizedModel:
 
     @property
     def snr_db(self) -> float | None:
-        """Signal to noise of the answers on samples that were not used to choose; None without data."""
+        """Signal to noise of the answers on samples that were not used to choose; None without data, or numbers."""
         proof = self.report["proof"]
-        return proof["snr_db"] if proof else None
+        return proof.get("snr_db") if proof else None
 
     @property
     def warnings(self) -> list[str]:

@@ -42,6 +42,7 @@ void AnswerSums::Add(const AnswerSums& other) {
   b2 += other.b2;
   largest = std::max(largest, other.largest);
   difference = std::max(difference, other.difference);
+  numbers += other.numbers;
   rows += other.rows;
   same += other.same;
   finite &= other.finite;
@@ -49,23 +50,27 @@ void AnswerSums::Add(const AnswerSums& other) {
 
 double AnswerSums::snr() const {
   if (!finite) return -kNoNoise;
-  if (noise <= 0) return kNoNoise;
-  return signal <= 0 ? 0 : std::min(kNoNoise, 10 * std::log10(signal / noise));
+  if (noise == 0) return kNoNoise;
+  if (!(noise > 0)) return -kNoNoise;
+  return !(signal > 0) ? 0 : std::min(kNoNoise, 10 * std::log10(signal / noise));
 }
 
-double AnswerSums::cosine() const { return a2 > 0 && b2 > 0 ? dot / std::sqrt(a2 * b2) : 1; }
+double AnswerSums::cosine() const { return a2 > 0 && b2 > 0 ? dot / std::sqrt(a2 * b2) : a2 == b2 ? 1 : 0; }
 
 AnswerSums OutputEvidence::AddRows(const float* a, const float* b, int64_t count, int64_t width) {
   AnswerSums sums;
   for (int64_t row = 0; row < count; ++row, a += width, b += width) {
-    double mean_a = 0, mean_b = 0, row_noise = 0, first = -INFINITY, second = -INFINITY;
-    if (width > 1) {
-      for (int64_t i = 0; i < width; ++i) mean_a += a[i], mean_b += b[i];
-      mean_a /= static_cast<double>(width), mean_b /= static_cast<double>(width);
+    double mean_a = 0, mean_b = 0, numbers = 0, row_noise = 0, first = -INFINITY, second = -INFINITY;
+    for (int64_t i = 0; i < width; ++i) {
+      if (std::isfinite(a[i]) && std::isfinite(b[i]))
+        mean_a += a[i], mean_b += b[i], ++numbers;
+      else
+        sums.finite &= a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));  // masks are as infinite as they were
     }
+    if (width == 1) mean_a = mean_b = 0;
+    if (numbers > 0) mean_a /= numbers, mean_b /= numbers;
     for (int64_t i = 0; i < width; ++i) {
       const double x = a[i], y = b[i], noise = (x - mean_a) - (y - mean_b);
-      sums.finite &= std::isfinite(x) || !std::isfinite(y);
       if (!std::isfinite(x) || !std::isfinite(y)) continue;
       sums.signal += (y - mean_b) * (y - mean_b);
       row_noise += noise * noise;
@@ -74,28 +79,37 @@ AnswerSums OutputEvidence::AddRows(const float* a, const float* b, int64_t count
       sums.difference = std::max(sums.difference, std::abs(x - y));
       second = std::max(second, std::min(first, y)), first = std::max(first, y);
     }
-    ++sums.rows;
+    sums.numbers += static_cast<int64_t>(numbers);
     sums.noise += row_noise;
+    if (width == 1) continue;
+    ++sums.rows;
     sums.same += std::max_element(a, a + width) - a == std::max_element(b, b + width) - b;
-    if (width > 1 && std::isfinite(second) && std::isfinite(row_noise) && leads_.size() < kMostLeads)
-      leads_.push_back({first - second, row_noise / static_cast<double>(width - 1)});
+    if (std::isfinite(second) && leads_.size() < kMostLeads)
+      leads_.push_back({first - second, row_noise / (numbers - 1)});
   }
   return sums;
 }
 
 AnswerSums OutputEvidence::Add(const Tensor& actual, const Tensor& expected, int64_t rows) {
   AnswerSums sums;
-  if (actual.shape() != expected.shape()) {
-    sums.finite = total_.finite = false;
-    return sums;
-  }
-  const int64_t width = expected.rank() == 0 ? 1 : std::max<int64_t>(1, expected.shape().back());
-  const bool is_batch = rows > 1 && expected.rank() > 1 && expected.dim(0) == rows;
-  const int64_t units = is_batch ? rows : 1, step = expected.size() / units;
+  is_whole_ = expected.dtype() == DType::kInt64;
+  const bool fits = actual.shape() == expected.shape(),
+             is_batch = rows > 1 && expected.rank() > 0 && expected.dim(0) == rows;
+  const int64_t units = fits && is_batch ? rows : 1, step = expected.size() / units;
+  const int64_t width = expected.rank() <= is_batch ? 1 : std::max<int64_t>(1, expected.shape().back());
   for (int64_t unit = 0; unit < units; ++unit) {
-    units_.push_back(
-        AddRows(actual.Data<float>() + unit * step, expected.Data<float>() + unit * step, step / width, width));
-    sums.Add(units_.back());
+    AnswerSums one;
+    if (is_whole_) {
+      one.rows = step;
+      for (int64_t i = unit * step; fits && i < (unit + 1) * step; ++i)
+        one.same += actual.Data<int64_t>()[i] == expected.Data<int64_t>()[i];
+    } else if (fits) {
+      one = AddRows(actual.Data<float>() + unit * step, expected.Data<float>() + unit * step, step / width, width);
+    } else {
+      one.finite = false;
+    }
+    units_.push_back(one);
+    sums.Add(one);
   }
   total_.Add(sums);
   return sums;
@@ -108,7 +122,7 @@ double OutputEvidence::NoiseRatio(double confidence) const {
 }
 
 double OutputEvidence::CosineLoss(double confidence) const {
-  if (!(total_.a2 > 0) || !(total_.b2 > 0)) return 0;
+  if (!(total_.a2 > 0) || !(total_.b2 > 0)) return 1 - total_.cosine();
   // 1 - cosine is half the square of the distance between the two directions, which each row adds its part to.
   const double cross = std::sqrt(total_.a2 * total_.b2);
   std::vector<double> loss, weight;
@@ -122,6 +136,7 @@ double OutputEvidence::CosineLoss(double confidence) const {
 // Rows that flip are too few to be counted. Their rate follows from how closely the leads lie above zero, and from
 // the noise where the lead is small: with leads of density d and a noise of deviation s it is d·s/√(2π).
 double OutputEvidence::FlipRate(double confidence) const {
+  if (is_whole_) return ChangeRate(confidence);
   if (leads_.size() < 2) return 0;
   std::vector<Lead> leads = leads_;
   std::sort(leads.begin(), leads.end(), [](const Lead& a, const Lead& b) { return a.margin < b.margin; });
@@ -138,6 +153,15 @@ double OutputEvidence::FlipRate(double confidence) const {
   const double rate = std::max(direct, std::min(1.0, density * deviation / std::sqrt(2 * std::numbers::pi)));
   const double independent = static_cast<double>(std::min(tail, TailOf(units_.size())));
   return std::min(1.0, rate * (1 + confidence / std::sqrt(independent)));
+}
+
+// Of whole numbers only those that changed are known: as rare events are counted, in parts of a row.
+double OutputEvidence::ChangeRate(double confidence) const {
+  double changed = 0;
+  for (const AnswerSums& unit : units_)
+    if (unit.rows > 0) changed += 1 - static_cast<double>(unit.same) / static_cast<double>(unit.rows);
+  const double root = std::sqrt(changed + 1) + confidence / 2;
+  return std::min(1.0, root * root / static_cast<double>(std::max<size_t>(1, units_.size())));
 }
 
 // The largest of ten thousand rows, or of ten times those seen, by a tail through the largest differences seen: an

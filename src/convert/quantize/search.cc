@@ -191,11 +191,15 @@ size_t RungSearch::Guess(const Goal& goal, size_t known, double loss) const {
   return last_;
 }
 
-Trial RungSearch::Run(const Goal& goal, Trial start) {
-  size_t fails = at_, holds = last_, nearest = at_, known = at_;
-  double nearest_loss = goal.Loss(start.found), loss = nearest_loss;
+Trial RungSearch::Run(const Goal& goal, Trial start, size_t least) {
+  if (at_end()) return start;
+  if (goal.Met(start.found)) {
+    if (least == 0) return start;
+    return TryAt(at_ = std::min(at_ + least, last_));
+  }
+  size_t fails = std::min(at_ + std::max<size_t>(least, 1), last_) - 1, holds = last_, nearest = at_, known = at_;
+  double loss = goal.Loss(start.found), nearest_loss = least > 0 ? INFINITY : loss;
   Trial best = std::move(start);
-  if (goal.Met(best.found) || at_end()) return best;
   bool held = false;
   for (int turn = 0; holds - fails > (held ? 1u : 0u); ++turn) {
     if (held && CostAt(holds) - CostAt(fails) < kFineEnough) break;

@@ -146,7 +146,7 @@ TEST_F(Quantize, RowsAreKeptForTheProof) {
     EXPECT_TRUE(report.holds) << rows;
     EXPECT_EQ(report.assured.has_value(), kept >= 8) << rows;
     EXPECT_EQ(ToText(report).find("19 times") != std::string::npos, kept >= 8) << rows;
-    EXPECT_EQ(report.warnings.empty(), kept >= 8) << rows;
+    EXPECT_EQ(ToText(report).find("give more samples") == std::string::npos, kept >= 8) << rows;
   }
 }
 
@@ -211,6 +211,30 @@ TEST_F(Quantize, HeavyTailsReachFurther) {
   const double seen = wild.total().difference / wild.total().largest;
   EXPECT_GT(wild.LargestPart(1.645), 3 * seen);
   EXPECT_LT(even.LargestPart(1.645), 2.5 * even.total().difference / even.total().largest);
+}
+
+// What is said of four times the rows is true 19 times in 20, of tails from normal to nearly wild.
+TEST_F(Quantize, LargestDifferencesAreForetold) {
+  std::mt19937 engine(3);
+  std::normal_distribution<double> normal;
+  const std::function<double(double)> kinds[] = {[](double x) { return std::abs(x); }, [](double x) { return x * x; },
+                                                 [](double x) { return std::exp(0.5 * x); }};
+  for (const auto& kind : kinds)
+    for (int64_t rows : {16, 64, 256}) {
+      int kept = 0;
+      for (int trial = 0; trial < 200; ++trial) {
+        const Tensor expected = Tensor::FromVector(std::vector<float>(static_cast<size_t>(rows), 1.0f), {rows, 1});
+        Tensor actual = expected.Clone();
+        for (int64_t i = 0; i < rows; ++i)
+          actual.MutableData<float>()[i] += static_cast<float>(0.01 * kind(normal(engine)));
+        double largest = 0;
+        for (int64_t i = 0; i < 4 * rows; ++i) largest = std::max(largest, 0.01 * kind(normal(engine)));
+        OutputEvidence evidence;
+        evidence.Add(actual, expected, rows);
+        kept += largest <= evidence.LargestPart(1.645);
+      }
+      EXPECT_GE(kept, 186) << rows;
+    }
 }
 
 // Runs that start at the layer say the same of it as runs of the whole model.

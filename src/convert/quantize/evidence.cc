@@ -8,7 +8,8 @@ namespace ferry::quantize {
 namespace {
 
 constexpr size_t kMostLeads = 1 << 16;
-constexpr double kManyRows = 1e4;
+constexpr double kTimesSeen = 4;                            // as many rows, as a rule those of all data
+constexpr double kShortestTail = -0.1, kLongestTail = 0.5;  // powers; 0: exponential
 constexpr size_t kFewestTail = 8;  // rows that tell a tail; an eighth of all where that is more
 
 double NormalTail(double x) { return 0.5 * std::erfc(x / std::numbers::sqrt2); }
@@ -164,31 +165,28 @@ double OutputEvidence::ChangeRate(double confidence) const {
   return std::min(1.0, root * root / static_cast<double>(std::max<size_t>(1, units_.size())));
 }
 
-// The largest of ten thousand rows, or of ten times those seen, by a tail through the largest differences seen: an
-// exponential one, or a power's where they scatter more than that (generalised Pareto, by moments).
+// The largest of four times the rows seen: what is rarer cannot be foretold from so few. By a tail
+// through the largest differences seen (generalised Pareto, by moments), as wide and as long as their scatter allows.
 double OutputEvidence::LargestPart(double confidence) const {
   if (!(total_.largest > 0)) return 0;
   const double seen = total_.difference / total_.largest;
-  if (units_.size() < 2) return seen;
+  if (units_.size() < 3) return seen;
   std::vector<double> differences;
   for (const AnswerSums& unit : units_) differences.push_back(unit.difference);
   std::sort(differences.rbegin(), differences.rend());
   const size_t tail = TailOf(differences.size());
-  const double threshold = differences[tail - 1];
+  const double threshold = differences[tail - 1], over = static_cast<double>(tail - 1);
   double excess = 0, squares = 0;
-  for (size_t i = 0; i < tail; ++i) {
-    const double over = differences[i] - threshold;
-    excess += over, squares += over * over;
-  }
-  excess /= static_cast<double>(tail), squares /= static_cast<double>(tail);
+  for (size_t i = 0; i + 1 < tail; ++i) excess += (differences[i] - threshold) / over;
+  for (size_t i = 0; i + 1 < tail; ++i) squares += std::pow(differences[i] - threshold - excess, 2);
+  const double variance = squares / (over - 1), error = confidence / std::sqrt(over);
+  const double power = variance > 0 ? std::max(0.5 * (1 - excess * excess / variance), kShortestTail) : kShortestTail;
   const double luck = -std::log(-std::log1p(-NormalTail(confidence)));
-  const double count = static_cast<double>(units_.size());
-  const double reach = std::log(std::max(kManyRows, 10 * count) * static_cast<double>(tail) / count) + luck;
-  const double variance = std::max(squares - excess * excess, 0.0);
-  const double power = variance > 0 ? 0.5 * (1 - excess * excess / variance) : 0;
-  const double width = power > 0 ? excess * (1 - power) * std::expm1(power * reach) / power : excess * reach;
-  const double expected = threshold + width;
-  return std::max(seen, expected / total_.largest);
+  const double reach = std::log(kTimesSeen * static_cast<double>(tail)) + luck;
+  const double longest = std::min(power + 0.2 * error, kLongestTail);
+  const double stretch = std::abs(longest) > 1e-6 ? std::expm1(longest * reach) / longest : reach;
+  const double width = excess * (1 + error) * (1 - std::max(power, 0.0)) * stretch;
+  return std::max(seen, (threshold + width) / total_.largest);
 }
 
 }  // namespace ferry::quantize

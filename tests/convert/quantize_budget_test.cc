@@ -194,6 +194,11 @@ TEST_F(Quantize, FewerSamplesAssureLess) {
   // Leads of ten normal numbers lie at a density of about 1.5 near zero; the noise between two has 0.028.
   EXPECT_NEAR(many.FlipRate(0), 1.5 * 0.028 / 2.5, 0.008);
   EXPECT_GT(many.FlipRate(1.645), many.FlipRate(0));
+  // How close answers are, rows that were used to choose tell as well.
+  const double alone = few.FlipRate(1.645) / few.FlipRate(0);
+  few.TakeLeads(many);
+  EXPECT_LT(few.FlipRate(1.645) / few.FlipRate(0), 0.9 * alone);
+  EXPECT_NEAR(few.FlipRate(0), many.FlipRate(0), 0.2 * many.FlipRate(0));
 }
 
 // A few rows that are far worse than the others foretell worse ones.

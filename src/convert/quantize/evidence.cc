@@ -141,19 +141,27 @@ double OutputEvidence::FlipRate(double confidence) const {
   if (leads_.size() < 2) return 0;
   std::vector<Lead> leads = leads_;
   std::sort(leads.begin(), leads.end(), [](const Lead& a, const Lead& b) { return a.margin < b.margin; });
-  const size_t tail = TailOf(leads.size());
+  const size_t near = TailOf(leads.size());
   double noise = 0;
-  for (size_t i = 0; i < tail; ++i) noise += leads[i].noise;
-  const double deviation = std::sqrt(2 * noise / static_cast<double>(tail));
+  for (size_t i = 0; i < near; ++i) noise += leads[i].noise;
+  const double deviation = std::sqrt(2 * noise / static_cast<double>(near));
   if (!(deviation > 0)) return 0;
+  std::vector<double> margins = other_margins_;
+  for (const Lead& lead : leads) margins.push_back(lead.margin);
+  std::sort(margins.begin(), margins.end());
+  const size_t tail = TailOf(margins.size());
+  const double all = static_cast<double>(margins.size());
   double direct = 0;
-  for (const Lead& lead : leads) direct += NormalTail(lead.margin / deviation);
-  direct /= static_cast<double>(leads.size());
-  const double density =
-      static_cast<double>(tail) / static_cast<double>(leads.size()) / std::max(leads[tail - 1].margin, 1e-30);
+  for (double margin : margins) direct += NormalTail(margin / deviation) / all;
+  const double density = static_cast<double>(tail) / all / std::max(margins[tail - 1], 1e-30);
   const double rate = std::max(direct, std::min(1.0, density * deviation / std::sqrt(2 * std::numbers::pi)));
-  const double independent = static_cast<double>(std::min(tail, TailOf(units_.size())));
+  const double independent = static_cast<double>(std::min(tail, TailOf(units_.size() + other_units_)));
   return std::min(1.0, rate * (1 + confidence / std::sqrt(independent)));
+}
+
+void OutputEvidence::TakeLeads(const OutputEvidence& others) {
+  for (const Lead& lead : others.leads_) other_margins_.push_back(lead.margin);
+  other_units_ += others.units_.size();
 }
 
 // Of whole numbers only those that changed are known: as rare events are counted, in parts of a row.
@@ -185,7 +193,7 @@ double OutputEvidence::LargestPart(double confidence) const {
   const double reach = std::log(kTimesSeen * static_cast<double>(tail)) + luck;
   const double longest = std::min(power + 0.2 * error, kLongestTail);
   const double stretch = std::abs(longest) > 1e-6 ? std::expm1(longest * reach) / longest : reach;
-  const double width = excess * (1 + error) * (1 - std::max(power, 0.0)) * stretch;
+  const double width = excess * (1 + 0.7 * error) * (1 - std::max(power, 0.0)) * stretch;
   return std::max(seen, (threshold + width) / total_.largest);
 }
 

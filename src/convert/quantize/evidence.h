@@ -35,6 +35,8 @@ class OutputEvidence {
   // `rows` of the data lie along the first axis, where that fits. Whole numbers are compared as what they name.
   AnswerSums Add(const Tensor& actual, const Tensor& expected, int64_t rows);
   const AnswerSums& total() const { return total_; }
+  // How often answers of the float model are close, other rows tell as well.
+  void TakeLeads(const OutputEvidence& others);
 
   // Upper bounds of what samples of the same kind lose, `confidence` standard errors away.
   double NoiseRatio(double confidence) const;   // noise over signal
@@ -49,6 +51,8 @@ class OutputEvidence {
   AnswerSums total_;
   std::vector<AnswerSums> units_;  // one for each row of the data: what is in one row hangs together
   std::vector<Lead> leads_;
+  std::vector<double> other_margins_;
+  size_t other_units_ = 0;
   bool is_whole_ = false;
 };
 

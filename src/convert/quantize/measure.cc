@@ -162,6 +162,11 @@ Faithfulness Judge::Compare(const Session& other, const InputsAt& inputs) const 
   return found;
 }
 
+void Faithfulness::TakeLeads(const Faithfulness& others) {
+  for (size_t k = 0; k < std::min(outputs.size(), others.outputs.size()); ++k) outputs[k].TakeLeads(others.outputs[k]);
+  for (size_t k = 0; k < std::min(between.size(), others.between.size()); ++k) between[k].TakeLeads(others.between[k]);
+}
+
 Faithfulness Faithfulness::Assured(double confidence) const {
   Faithfulness assured = *this;
   assured.outputs.clear(), assured.between.clear();

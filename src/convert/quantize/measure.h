@@ -29,6 +29,8 @@ struct Faithfulness {
   int64_t labelled = 0, lost = 0, gained = 0;  // rows with a label; those that became wrong, and right
   size_t labelled_output = 0;
 
+  // Rows of the same kind, whose answers by the float model tell how close answers are.
+  void TakeLeads(const Faithfulness& others);
   // What other samples of the same kind keep, so many standard errors on the safe side.
   Faithfulness Assured(double confidence) const;
 };

@@ -44,9 +44,9 @@ void RequireFloat(const Graph& graph, const std::vector<Layer>& layers) {
 }
 
 // Standard errors to spare. What is proved again after a failure has had more chances to pass: more are asked for, so
-// that all turns together are wrong no more often than `share` of one in twenty (3 % + 1 % + 0.5 % + 0.25 % …).
+// that all turns together are wrong no more often than `share` of one in twenty (2 % + 1.5 % + 0.75 % + …).
 double ConfidenceAt(int turn, double share) {
-  const double error = share * (turn == 0 ? 0.03 : 0.02 * std::pow(0.5, turn));
+  const double error = share * (turn == 0 ? 0.02 : 0.03 * std::pow(0.5, turn));
   double low = 0, high = 5;
   while (high - low > 1e-6) {
     const double middle = 0.5 * (low + high);
@@ -243,11 +243,11 @@ class Job {
     if (!goal.Met(best.found)) best = Lift(goal, rungs, std::move(best));
     if (options_.budget) {
       Tighten(goal, rungs, best);
-      chosen_assured_ = best.found.Assured(goal.confidence);
       report().is_float =
           std::all_of(rungs.begin(), rungs.end(), [](const Rung& rung) { return rung.way == Way::kFloat; });
       chosen_holds_ =
           Goal{chosen.budget, chosen.most, proof_goal_.confidence > 0 ? chosen.confidence : 0}.Met(best.found);
+      chosen_found_ = std::move(best.found);
     } else if (options_.form == QuantizeForm::kWeights && search_) {
       report().warnings.push_back(Cat(options_.bits, " bits alone keep ", std::lround(first_snr),
                                       " dB: layers were lifted to reach ", options_.least_snr, " dB"));
@@ -358,11 +358,14 @@ class Job {
   void Tighten(Goal goal, std::vector<Rung>& rungs, Trial& best) {
     for (int turn = 0;; ++turn) {
       if (proof_goal_.confidence > 0) proof_goal_.confidence = ConfidenceAt(turn, share_);
-      const Faithfulness proof = proof_judge_->Compare(*best.session);
+      Faithfulness proof = proof_judge_->Compare(*best.session);
+      if (!test_) proof.TakeLeads(best.found);
       if (proof_goal_.Met(proof) || (search_ && search_->at_end())) return;
-      const double found = proof_goal_.Loss(proof);
-      const double part = std::isfinite(found) ? goal.Loss(best.found) * proof_goal_.most / found : 0;
-      goal.most = std::min(0.6 * goal.most, std::max(0.9 * part, 0.0));
+      Goal next = proof_goal_;
+      if (next.confidence > 0) next.confidence = ConfidenceAt(turn + 1, share_);
+      const double found = next.Loss(proof);
+      const double part = std::isfinite(found) ? goal.Loss(best.found) * next.most / found : 0;
+      goal.most = part > 0 ? std::clamp(0.9 * part, 0.3 * goal.most, 0.6 * goal.most) : 0;
       best = Lift(goal, rungs, std::move(best), size_t{1} << std::clamp(turn - 2, 0, 20));
     }
   }
@@ -413,11 +416,13 @@ class Job {
               [](const auto& a, const auto& b) { return a.second < b.second; });
     if (report().worst.size() > 3) report().worst.resize(3);
     if (options_.budget) {
+      if (chosen_found_ && !test_) report().proof.TakeLeads(*chosen_found_);
       report().is_float &= report().proof.snr > kSameAnswers;
       report().holds = report().is_float || (chosen_holds_ && proof_goal_.Met(report().proof));
       if (proof_goal_.confidence > 0 && !report().is_float)
         report().assured = report().proof.Assured(proof_goal_.confidence);
-      if (report().assured && chosen_assured_) report().assured = Worse(*report().assured, *chosen_assured_);
+      if (report().assured && chosen_found_)
+        report().assured = Worse(*report().assured, chosen_found_->Assured(ConfidenceAt(0, share_)));
     }
     const std::vector<NamedValue> one = samples_->OneRow();
     if (float_session_)
@@ -463,7 +468,7 @@ class Job {
   RangeMethod ranges_ = RangeMethod::kMse;
   bool wants_products_ = false, chosen_holds_ = true;
   Goal proof_goal_;
-  std::optional<Faithfulness> chosen_assured_;
+  std::optional<Faithfulness> chosen_found_;
   Scheme scheme_;
   QuantizedModel made_;
 };
@@ -489,13 +494,13 @@ QuantizedModel QuantizeModel(const Model& model, const QuantizeOptions& options)
   // Nothing but products becomes narrower.
   const bool tries_both =
       options.smallest && options.budget && options.form == QuantizeForm::kInt8 && PartOfProducts(model.graph) >= 0.5;
-  const double share = tries_both ? 0.5 : 1;
-  QuantizedModel made = Job(model, options, share).Run();
+  constexpr double kOfFirst = 0.7;
+  QuantizedModel made = Job(model, options, tries_both ? kOfFirst : 1).Run();
   if (!tries_both || !made.report.holds) return made;
   QuantizeOptions fewer = options;
   fewer.form = QuantizeForm::kWeights, fewer.bits = 4, fewer.block = kWideBlock;
   fewer.most_bytes = static_cast<size_t>(kWorthwhile * static_cast<double>(made.report.bytes_after));
-  QuantizedModel other = Job(model, fewer, share).Run();
+  QuantizedModel other = Job(model, fewer, 1 - kOfFirst).Run();
   const QuantizeReport &wide = made.report, &narrow = other.report;
   const bool is_smaller = static_cast<double>(narrow.bytes_after) < kWorthwhile * static_cast<double>(wide.bytes_after);
   if (!narrow.holds || !is_smaller || narrow.ms_after > narrow.ms_before) return made;

@@ -318,6 +318,20 @@ TEST_F(Quantize, OnlyTheLayerThatCostsIsLifted) {
   EXPECT_EQ(halves, 1);
 }
 
+// Four bits that are lifted are said to be, and stay where no answers need be kept.
+TEST_F(Quantize, LiftedBitsAreSaid) {
+  QuantizeOptions options = With(Data({{"x", Noise({64, 32}, 9)}}), QuantizeForm::kWeights);
+  const QuantizeReport lifted = QuantizeModel(Product(), options).report;
+  EXPECT_GT(lifted.proof.snr, 24);
+  EXPECT_THAT(ToText(lifted), HasSubstr("layers were lifted to reach 24 dB"));
+  options.least_snr = 0, options.keep_rows = false;
+  const QuantizeReport kept = QuantizeModel(Product(), options).report;
+  EXPECT_LT(kept.proof.snr, 24);
+  EXPECT_LT(kept.bytes_after, lifted.bytes_after);
+  EXPECT_EQ(kept.samples, 64);
+  EXPECT_FALSE(kept.proof_is_apart);
+}
+
 TEST_F(Quantize, BudgetsAreParsed) {
   EXPECT_EQ(ToText(ParseBudget("top1=0.5%")), "top1=0.5%");
   EXPECT_EQ(ParseBudget("max-rel=1%").limit, 0.01);

@@ -236,9 +236,9 @@ TEST_F(Quantize, LargestDifferencesAreForetold) {
         for (int64_t i = 0; i < 4 * rows; ++i) largest = std::max(largest, 0.01 * kind(normal(engine)));
         OutputEvidence evidence;
         evidence.Add(actual, expected, rows);
-        kept += largest <= evidence.LargestPart(1.645);
+        kept += largest <= evidence.LargestPart(2.05);  // as a first proof asks
       }
-      EXPECT_GE(kept, 186) << rows;
+      EXPECT_GE(kept, 188) << rows;
     }
 }
 

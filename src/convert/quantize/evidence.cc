@@ -191,9 +191,9 @@ double OutputEvidence::LargestPart(double confidence) const {
   const double power = variance > 0 ? std::max(0.5 * (1 - excess * excess / variance), kShortestTail) : kShortestTail;
   const double luck = -std::log(-std::log1p(-NormalTail(confidence)));
   const double reach = std::log(kTimesSeen * static_cast<double>(tail)) + luck;
-  const double longest = std::min(power + 0.2 * error, kLongestTail);
+  const double longest = std::min(power + 0.15 * error, kLongestTail);
   const double stretch = std::abs(longest) > 1e-6 ? std::expm1(longest * reach) / longest : reach;
-  const double width = excess * (1 + 0.7 * error) * (1 - std::max(power, 0.0)) * stretch;
+  const double width = excess * (1 + 0.5 * error) * (1 - std::max(power, 0.0)) * stretch;
   return std::max(seen, (threshold + width) / total_.largest);
 }
 

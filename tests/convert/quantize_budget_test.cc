@@ -150,6 +150,18 @@ TEST_F(Quantize, RowsAreKeptForTheProof) {
   }
 }
 
+// A sum over all rows of a run is one answer.
+TEST_F(Quantize, AnswersOfWholeRunsAreFew) {
+  const Model model = Product({MakeNode("Transpose", {"a"}, {"y"}, {Attribute("perm", std::vector<int64_t>{1, 0})})},
+                              {}, MakeInfo("y", DType::kFloat, {10, Dim::Named("n")}));
+  const QuantizeReport report =
+      QuantizeModel(model, Wishing(With(Data({{"x", Noise({256, 32}, 9)}})), "snr=20")).report;
+  EXPECT_EQ(report.proof_samples, 64);
+  EXPECT_TRUE(report.holds);
+  EXPECT_FALSE(report.assured.has_value());
+  EXPECT_THAT(ToText(report), HasSubstr("the proof has 4 answers"));
+}
+
 // The proof's labels are the float model's, the other labels what eight bits say: choosing sees no loss at all.
 TEST_F(Quantize, LiftsGoOnWhereChoosingSeesNoLoss) {
   const Model model = Product();

@@ -35,6 +35,7 @@ class OutputEvidence {
   // `rows` of the data lie along the first axis, where that fits. Whole numbers are compared as what they name.
   AnswerSums Add(const Tensor& actual, const Tensor& expected, int64_t rows);
   const AnswerSums& total() const { return total_; }
+  size_t units() const { return units_.size(); }
   // How often answers of the float model are close, other rows tell as well.
   void TakeLeads(const OutputEvidence& others);
 

@@ -21,7 +21,7 @@ constexpr int64_t kWideBlock = 128;      // of 4 bits where size is what counts
 constexpr double kWorthwhile = 0.9;      // of the size, for which a slower form may be taken
 constexpr size_t kTimedBytes = size_t{256} << 20;  // of models that are opened only to be timed
 constexpr double kSameAnswers = 100;               // dB: but for the order of sums
-constexpr int64_t kFewestRows = 8;  // of data, some of which are kept; and of a proof that says what others lose
+constexpr size_t kFewestRows = 8;  // of data, some of which are kept; and of a proof that says what others lose
 
 size_t FileBytes(const Model& model) {
   Model shell = CopyDeep(model);
@@ -140,7 +140,8 @@ class Job {
   void Split() {
     std::vector<size_t> proof;
     const size_t count = samples_->size();
-    const bool keeps = options_.keep_rows && !test_ && count > 1 && samples_->all_rows() >= kFewestRows;
+    const bool keeps =
+        options_.keep_rows && !test_ && count > 1 && samples_->all_rows() >= static_cast<int64_t>(kFewestRows);
     for (size_t i = 0; i < count; ++i) {
       const bool is_kept = keeps && (samples_->is_proof(i) || (count < 4 && i == count - 1));
       (is_kept ? proof : calibration_).push_back(i);
@@ -178,11 +179,13 @@ class Job {
     if (const std::string why = WhyNotMeasured(*options_.budget, itself, (test_ ? *test_ : *samples_).labels_said());
         !why.empty())
       Fail(ErrorCode::kInvalidArgument, why);
-    const int64_t rows = report().proof_samples;
-    if (report().proof_is_apart && rows >= kFewestRows && proof_goal_.Met(itself)) return;
+    // Rows whose answers cannot be told apart are one.
+    size_t answers = static_cast<size_t>(report().proof_samples);
+    for (const OutputEvidence& output : itself.outputs) answers = std::min(answers, output.units());
+    if (report().proof_is_apart && answers >= kFewestRows && proof_goal_.Met(itself)) return;
     proof_goal_.confidence = 0;
-    report().warnings.push_back(Cat("the proof has ", rows, rows == 1 ? " row" : " rows",
-                                    report().proof_is_apart ? "" : ", the same that are used to choose",
+    report().warnings.push_back(Cat("the proof has ", answers, answers == 1 ? " answer" : " answers",
+                                    report().proof_is_apart ? "" : ", of rows that are used to choose, too",
                                     ": too few to say that ", ToText(*options_.budget),
                                     " holds on others, which is looked at as measured; give more samples"));
   }

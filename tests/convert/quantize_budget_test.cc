@@ -150,6 +150,14 @@ TEST_F(Quantize, RowsAreKeptForTheProof) {
   }
 }
 
+// The largest difference takes a tail to be foretold.
+TEST_F(Quantize, LargestDifferencesTakeMoreRows) {
+  for (int64_t rows : {124, 128}) {
+    const QuantizeOptions options = With(Data({{"x", Noise({rows, 32}, 9)}}));
+    EXPECT_EQ(QuantizeModel(Product(), Wishing(options, "max-rel=0.2")).report.assured.has_value(), rows == 128);
+  }
+}
+
 // A sum over all rows of a run is one answer.
 TEST_F(Quantize, AnswersOfWholeRunsAreFew) {
   const Model model = Product({MakeNode("Transpose", {"a"}, {"y"}, {Attribute("perm", std::vector<int64_t>{1, 0})})},

@@ -21,6 +21,7 @@ constexpr int64_t kWideBlock = 128;      // of 4 bits where size is what counts
 constexpr double kWorthwhile = 0.9;      // of the size, for which a slower form may be taken
 constexpr size_t kTimedBytes = size_t{256} << 20;  // of models that are opened only to be timed
 constexpr double kSameAnswers = 100;               // dB: but for the order of sums
+constexpr size_t kFewestForTail = 32;              // of a proof, so that an eighth or a quarter of it is a tail
 constexpr size_t kFewestRows = 8;  // of data, some of which are kept; and of a proof that says what others lose
 
 size_t FileBytes(const Model& model) {
@@ -182,7 +183,9 @@ class Job {
     // Rows whose answers cannot be told apart are one.
     size_t answers = static_cast<size_t>(report().proof_samples);
     for (const OutputEvidence& output : itself.outputs) answers = std::min(answers, output.units());
-    if (report().proof_is_apart && answers >= kFewestRows && proof_goal_.Met(itself)) return;
+    const bool is_tail = options_.budget->measure == QuantizeBudget::Measure::kMaxRel;
+    if (report().proof_is_apart && answers >= (is_tail ? kFewestForTail : kFewestRows) && proof_goal_.Met(itself))
+      return;
     proof_goal_.confidence = 0;
     report().warnings.push_back(Cat("the proof has ", answers, answers == 1 ? " answer" : " answers",
                                     report().proof_is_apart ? "" : ", of rows that are used to choose, too",

@@ -500,7 +500,7 @@ QuantizedModel QuantizeModel(const Model& model, const QuantizeOptions& options)
   // Nothing but products becomes narrower.
   const bool tries_both =
       options.smallest && options.budget && options.form == QuantizeForm::kInt8 && PartOfProducts(model.graph) >= 0.5;
-  constexpr double kOfFirst = 0.7;
+  constexpr double kOfFirst = 0.4;
   QuantizedModel made = Job(model, options, tries_both ? kOfFirst : 1).Run();
   if (!tries_both || !made.report.holds) return made;
   QuantizeOptions fewer = options;

@@ -336,6 +336,17 @@ TEST_F(Quantize, OnlyTheLayerThatCostsIsLifted) {
   for (const StoredTensor& stored : made.model.graph.initializers)
     halves += stored.dtype == DType::kFloat16 && stored.tensor.size() == 128;
   EXPECT_EQ(halves, 1);
+  // Of answers that are whole numbers the part that changes says which layer that is.
+  Model names = model;
+  names.graph.nodes.push_back(MakeNode("ArgMax", {"y"}, {"k"}, {Attribute("axis", int64_t{1})}));
+  names.graph.outputs = {MakeInfo("k", DType::kInt64, {Dim::Named("n"), 1})};
+  options.data = {Data({{"x", Noise({512, 64}, 9)}}, "more.npz")};
+  options.budget = ParseBudget("agree=10%");
+  const QuantizeReport named = QuantizeModel(names, options).report;
+  EXPECT_TRUE(named.holds && !named.is_float);
+  EXPECT_GE(named.layers[0].way, Way::kDynamic);
+  EXPECT_LT(named.layers[1].way, Way::kDynamic);
+  EXPECT_GE(named.layers[2].way, Way::kDynamic);
 }
 
 // Four bits that are lifted are said to be, and stay where no answers need be kept.

@@ -50,6 +50,11 @@ double BitsOf(const Rung& rung) {
 
 double TimePart(const Rung& rung) { return rung.way == Way::kStatic ? 0.35 : rung.way == Way::kDynamic ? 0.45 : 1.0; }
 
+// Where no output has noise, the part of the whole numbers that change goes with its root.
+double AnswerSnr(const Faithfulness& found) {
+  return found.numbers ? found.snr : -20 * std::log10(std::max(1e-10, 1 - found.agree / 100));
+}
+
 class Measuring {
  public:
   Measuring(Workshop& workshop, const Judge& judge, RangeMethod ranges, size_t layers, bool remember)
@@ -94,11 +99,12 @@ class Measuring {
     const double of_weights = rung.way == Way::kWeights ? workshop_.WeightSnr(scheme, layer) : 0;
     if (!prefixes_) {
       const auto session = Session::FromModel(workshop_.Write(scheme), options_);
-      return {quick_.Compare(*session).snr, of_weights};
+      return {AnswerSnr(quick_.Compare(*session)), of_weights};
     }
     const Scheme rest = SchemeFrom(scheme, prefixes_->begin());
     const auto session = Session::FromModel(WriteScheme(prefixes_->Rest(), rest, workshop_.opset()), options_);
-    return {quick_.Compare(*session, [&](size_t place) { return prefixes_->Inputs(place); }).snr, of_weights};
+    const auto inputs = [&](size_t place) { return prefixes_->Inputs(place); };
+    return {AnswerSnr(quick_.Compare(*session, inputs)), of_weights};
   }
 
   Workshop& workshop_;

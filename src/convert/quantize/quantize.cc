@@ -500,13 +500,15 @@ QuantizedModel QuantizeModel(const Model& model, const QuantizeOptions& options)
   // Nothing but products becomes narrower.
   const bool tries_both =
       options.smallest && options.budget && options.form == QuantizeForm::kInt8 && PartOfProducts(model.graph) >= 0.5;
-  constexpr double kOfFirst = 0.4;
-  QuantizedModel made = Job(model, options, tries_both ? kOfFirst : 1).Run();
+  // The smaller form has less to spare; bounds through a tail grow faster with what is asked of them.
+  const bool is_tail = options.budget && options.budget->measure == QuantizeBudget::Measure::kMaxRel;
+  const double of_first = is_tail ? 0.5 : 0.4;
+  QuantizedModel made = Job(model, options, tries_both ? of_first : 1).Run();
   if (!tries_both || !made.report.holds) return made;
   QuantizeOptions fewer = options;
   fewer.form = QuantizeForm::kWeights, fewer.bits = 4, fewer.block = kWideBlock;
   fewer.most_bytes = static_cast<size_t>(kWorthwhile * static_cast<double>(made.report.bytes_after));
-  QuantizedModel other = Job(model, fewer, 1 - kOfFirst).Run();
+  QuantizedModel other = Job(model, fewer, 1 - of_first).Run();
   const QuantizeReport &wide = made.report, &narrow = other.report;
   const bool is_smaller = static_cast<double>(narrow.bytes_after) < kWorthwhile * static_cast<double>(wide.bytes_after);
   if (!narrow.holds || !is_smaller || narrow.ms_after > narrow.ms_before) return made;

@@ -57,6 +57,8 @@ QuantizeOptions OptionsFrom(const py::dict& said) {
   Take(said, "half_inputs", options.half_inputs);
   Take(said, "methods", options.methods);
   Take(said, "threads", options.threads);
+  Take(said, "least_snr", options.least_snr);
+  Take(said, "keep_rows", options.keep_rows);
   if (said.contains("budget")) options.budget = ParseBudget(py::cast<std::string>(said["budget"]));
   return options;
 }

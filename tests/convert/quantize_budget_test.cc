@@ -67,6 +67,138 @@ TEST_F(Quantize, NearestIsHandedOverWhereABudgetCannotHold) {
   EXPECT_THAT(ToText(made.report), HasSubstr("does not hold"));
 }
 
+// One product, the answers of which go through `more`.
+Model Product(const std::vector<Node>& more = {}, std::vector<StoredTensor> constants = {},
+              const ValueInfo& y = MakeInfo("y", DType::kFloat, {Dim::Named("n"), 10})) {
+  std::vector<Node> nodes = {MakeNode("MatMul", {"x", "w"}, {more.empty() ? "y" : "a"})};
+  nodes.insert(nodes.end(), more.begin(), more.end());
+  constants.push_back(MakeStored("w", Noise({32, 10}, 1)));
+  return MakeModel({MakeInfo("x", DType::kFloat, {Dim::Named("n"), 32})}, nodes, {y}, constants, 17);
+}
+
+QuantizeOptions Wishing(QuantizeOptions options, const char* wish) {
+  options.budget = ParseBudget(wish);
+  return options;
+}
+
+TEST_F(Quantize, WholeNumbersAreComparedOneByOne) {
+  const Model model =
+      Product({MakeNode("ArgMax", {"a"}, {"y"}, {Attribute("axis", int64_t{1}), Attribute("keepdims", int64_t{0})})},
+              {}, MakeInfo("y", DType::kInt64, {Dim::Named("n")}));
+  const Tensor x = Noise({256, 32}, 9);
+  const Tensor names = Session::FromModel(model)->Run(std::vector<NamedValue>{{"x", x}})[0].tensor();
+  const QuantizeOptions options = With(Data({{"x", x}, {"labels", names}}), QuantizeForm::kStatic);
+  const QuantizeReport none = QuantizeModel(model, Wishing(options, "agree=0%")).report;
+  EXPECT_TRUE(none.holds && none.is_float);
+  EXPECT_EQ(none.proof.rows, 64);
+  const QuantizeReport some = QuantizeModel(model, Wishing(options, "agree=10%")).report;
+  EXPECT_TRUE(some.holds && some.assured);
+  EXPECT_LT(some.assured->agree, some.proof.agree - 3);  // of 64 rows
+  EXPECT_EQ(*QuantizeModel(model, Wishing(options, "top1=20%")).report.proof.float_top1, 100);
+  EXPECT_THAT(MessageOf(model, Wishing(options, "snr=30")), HasSubstr("what can be: top1, agree"));
+}
+
+TEST_F(Quantize, BudgetsThatNothingMeasuresAreRefused) {
+  const Model model = Product({MakeNode("ReduceMean", {"a"}, {"y"}, {Attribute("axes", std::vector<int64_t>{1})})}, {},
+                              MakeInfo("y", DType::kFloat, {Dim::Named("n"), 1}));
+  QuantizeOptions options = With(Data({{"x", Noise({64, 32}, 9)}, {"labels", Tensor::Zeros(DType::kInt64, {64})}}));
+  EXPECT_THAT(MessageOf(model, Wishing(options, "agree=1%")), HasSubstr("what can be: cosine, max-rel, snr"));
+  EXPECT_THAT(MessageOf(model, Wishing(options, "top1=1%")), HasSubstr("fit no output"));
+  EXPECT_EQ(QuantizeModel(model, options).report.proof.rows, 0);
+  // Labels are looked for where the proof is.
+  options.test = {Data({{"x", Noise({16, 32}, 9)}}, "test.npz")};
+  EXPECT_THAT(MessageOf(Product(), Wishing(options, "top1=1%")), HasSubstr("no array 'labels'"));
+  options = With(Data({{"x", Noise({64, 32}, 9)}, {"labels", Tensor::Zeros(DType::kFloat, {64})}}));
+  EXPECT_THAT(MessageOf(Product(), Wishing(options, "top1=1%")), HasSubstr("'labels' are float"));
+}
+
+TEST_F(Quantize, InfiniteAnswersAreNoNoise) {
+  const Model model = Product({MakeNode("Add", {"a", "mask"}, {"y"})}, {[] {
+                                Tensor mask = Tensor::Zeros(DType::kFloat, {10});
+                                mask.MutableData<float>()[3] = -INFINITY;
+                                return MakeStored("mask", mask);
+                              }()});
+  const QuantizeReport report = QuantizeModel(model, With(Data({{"x", Noise({64, 32}, 9)}}))).report;
+  EXPECT_TRUE(report.proof.finite);
+  EXPECT_GT(report.proof.snr, 30);
+  EXPECT_LT(report.proof.snr, 60);
+  OutputEvidence evidence;
+  const Tensor one = Tensor::FromVector(std::vector<float>{1, 2, INFINITY}),
+               other = Tensor::FromVector(std::vector<float>{1, 2, 3});
+  EXPECT_TRUE(evidence.Add(one, one, 1).finite);
+  EXPECT_FALSE(evidence.Add(one, other, 1).finite);
+  EXPECT_FALSE(evidence.Add(other, one, 1).finite);
+  AnswerSums unknown;
+  unknown.signal = 1, unknown.noise = NAN;
+  EXPECT_LT(unknown.snr(), 0);
+}
+
+// Every fourth row is kept, whatever comes in batches; of too few rows nothing is promised.
+TEST_F(Quantize, RowsAreKeptForTheProof) {
+  const Model model = Product();
+  for (const auto& [rows, kept] :
+       std::map<int64_t, int64_t>{{1, 1}, {7, 7}, {8, 2}, {16, 4}, {17, 4}, {33, 8}, {64, 16}, {100, 25}}) {
+    const QuantizeReport report =
+        QuantizeModel(model, Wishing(With(Data({{"x", Noise({rows, 32}, 9)}})), "snr=20")).report;
+    EXPECT_EQ(report.proof_samples, kept) << rows;
+    EXPECT_EQ(report.samples, rows < 8 ? rows : rows - kept) << rows;
+    EXPECT_EQ(report.proof_is_apart, rows >= 8) << rows;
+    EXPECT_TRUE(report.holds) << rows;
+    EXPECT_EQ(report.assured.has_value(), kept >= 8) << rows;
+    EXPECT_EQ(ToText(report).find("19 times") != std::string::npos, kept >= 8) << rows;
+    EXPECT_EQ(ToText(report).find("give more samples") == std::string::npos, kept >= 8) << rows;
+  }
+}
+
+// The largest difference takes a tail to be foretold.
+TEST_F(Quantize, LargestDifferencesTakeMoreRows) {
+  for (int64_t rows : {124, 128}) {
+    const QuantizeOptions options = With(Data({{"x", Noise({rows, 32}, 9)}}));
+    EXPECT_EQ(QuantizeModel(Product(), Wishing(options, "max-rel=0.2")).report.assured.has_value(), rows == 128);
+  }
+}
+
+// A sum over all rows of a run is one answer.
+TEST_F(Quantize, AnswersOfWholeRunsAreFew) {
+  const Model model = Product({MakeNode("Transpose", {"a"}, {"y"}, {Attribute("perm", std::vector<int64_t>{1, 0})})},
+                              {}, MakeInfo("y", DType::kFloat, {10, Dim::Named("n")}));
+  const QuantizeReport report =
+      QuantizeModel(model, Wishing(With(Data({{"x", Noise({256, 32}, 9)}})), "snr=20")).report;
+  EXPECT_EQ(report.proof_samples, 64);
+  EXPECT_TRUE(report.holds);
+  EXPECT_FALSE(report.assured.has_value());
+  EXPECT_THAT(ToText(report), HasSubstr("the proof has 4 answers"));
+}
+
+// The proof's labels are the float model's, the other labels what eight bits say: choosing sees no loss at all.
+TEST_F(Quantize, LiftsGoOnWhereChoosingSeesNoLoss) {
+  const Model model = Product();
+  const Tensor x = Noise({2048, 32}, 9);
+  QuantizeOptions options = With(Data({{"x", x}}), QuantizeForm::kStatic);
+  auto answers = [&](const Model& of) {
+    return Session::FromModel(of)->Run(std::vector<NamedValue>{{"x", x}})[0].tensor();
+  };
+  const Tensor before = answers(model), after = answers(QuantizeModel(model, options).model);
+  Tensor labels(DType::kInt64, {2048});
+  for (int64_t i = 0; i < 2048; ++i) {
+    const float* row = (i % 64 < 48 ? after : before).Data<float>() + i * 10;
+    labels.MutableData<int64_t>()[i] = std::max_element(row, row + 10) - row;
+  }
+  options.data = {Data({{"x", x}, {"labels", labels}}, "labelled.npz")};
+  const QuantizeReport report = QuantizeModel(model, Wishing(options, "top1=0.05%")).report;
+  EXPECT_TRUE(report.holds);
+  EXPECT_LT(report.layers[0].way, Way::kStatic);
+}
+
+// What the rows of the proof lose does not speak for those that were used to choose.
+TEST_F(Quantize, ChoosingMustHoldToo) {
+  const Model model = Product();
+  QuantizeOptions options = Wishing(With(Data({{"x", Noise({64, 32}, 9)}}), QuantizeForm::kWeights), "snr=30");
+  options.most_bytes = 1;  // nothing can be lifted
+  options.test = {Data({{"x", Tensor::Zeros(DType::kFloat, {64, 32})}}, "zeros.npz")};
+  EXPECT_FALSE(QuantizeModel(model, options).report.holds);
+}
+
 // Confidence is paid for: fewer samples assure less, and nothing is assured beyond what was seen.
 TEST_F(Quantize, FewerSamplesAssureLess) {
   OutputEvidence few, many;
@@ -82,6 +214,11 @@ TEST_F(Quantize, FewerSamplesAssureLess) {
   // Leads of ten normal numbers lie at a density of about 1.5 near zero; the noise between two has 0.028.
   EXPECT_NEAR(many.FlipRate(0), 1.5 * 0.028 / 2.5, 0.008);
   EXPECT_GT(many.FlipRate(1.645), many.FlipRate(0));
+  // How close answers are, rows that were used to choose tell as well.
+  const double alone = few.FlipRate(1.645) / few.FlipRate(0);
+  few.TakeLeads(many);
+  EXPECT_LT(few.FlipRate(1.645) / few.FlipRate(0), 0.9 * alone);
+  EXPECT_NEAR(few.FlipRate(0), many.FlipRate(0), 0.2 * many.FlipRate(0));
 }
 
 // A few rows that are far worse than the others foretell worse ones.
@@ -99,6 +236,30 @@ TEST_F(Quantize, HeavyTailsReachFurther) {
   const double seen = wild.total().difference / wild.total().largest;
   EXPECT_GT(wild.LargestPart(1.645), 3 * seen);
   EXPECT_LT(even.LargestPart(1.645), 2.5 * even.total().difference / even.total().largest);
+}
+
+// What is said of four times the rows is true 19 times in 20, of tails from normal to nearly wild.
+TEST_F(Quantize, LargestDifferencesAreForetold) {
+  std::mt19937 engine(3);
+  std::normal_distribution<double> normal;
+  const std::function<double(double)> kinds[] = {[](double x) { return std::abs(x); }, [](double x) { return x * x; },
+                                                 [](double x) { return std::exp(0.5 * x); }};
+  for (const auto& kind : kinds)
+    for (int64_t rows : {16, 64, 256}) {
+      int kept = 0;
+      for (int trial = 0; trial < 200; ++trial) {
+        const Tensor expected = Tensor::FromVector(std::vector<float>(static_cast<size_t>(rows), 1.0f), {rows, 1});
+        Tensor actual = expected.Clone();
+        for (int64_t i = 0; i < rows; ++i)
+          actual.MutableData<float>()[i] += static_cast<float>(0.01 * kind(normal(engine)));
+        double largest = 0;
+        for (int64_t i = 0; i < 4 * rows; ++i) largest = std::max(largest, 0.01 * kind(normal(engine)));
+        OutputEvidence evidence;
+        evidence.Add(actual, expected, rows);
+        kept += largest <= evidence.LargestPart(2.05);  // as a first proof asks
+      }
+      EXPECT_GE(kept, 188) << rows;
+    }
 }
 
 // Runs that start at the layer say the same of it as runs of the whole model.
@@ -175,6 +336,31 @@ TEST_F(Quantize, OnlyTheLayerThatCostsIsLifted) {
   for (const StoredTensor& stored : made.model.graph.initializers)
     halves += stored.dtype == DType::kFloat16 && stored.tensor.size() == 128;
   EXPECT_EQ(halves, 1);
+  // Of answers that are whole numbers the part that changes says which layer that is.
+  Model names = model;
+  names.graph.nodes.push_back(MakeNode("ArgMax", {"y"}, {"k"}, {Attribute("axis", int64_t{1})}));
+  names.graph.outputs = {MakeInfo("k", DType::kInt64, {Dim::Named("n"), 1})};
+  options.data = {Data({{"x", Noise({512, 64}, 9)}}, "more.npz")};
+  options.budget = ParseBudget("agree=10%");
+  const QuantizeReport named = QuantizeModel(names, options).report;
+  EXPECT_TRUE(named.holds && !named.is_float);
+  EXPECT_GE(named.layers[0].way, Way::kDynamic);
+  EXPECT_LT(named.layers[1].way, Way::kDynamic);
+  EXPECT_GE(named.layers[2].way, Way::kDynamic);
+}
+
+// Four bits that are lifted are said to be, and stay where no answers need be kept.
+TEST_F(Quantize, LiftedBitsAreSaid) {
+  QuantizeOptions options = With(Data({{"x", Noise({64, 32}, 9)}}), QuantizeForm::kWeights);
+  const QuantizeReport lifted = QuantizeModel(Product(), options).report;
+  EXPECT_GT(lifted.proof.snr, 24);
+  EXPECT_THAT(ToText(lifted), HasSubstr("layers were lifted to reach 24 dB"));
+  options.least_snr = 0, options.keep_rows = false;
+  const QuantizeReport kept = QuantizeModel(Product(), options).report;
+  EXPECT_LT(kept.proof.snr, 24);
+  EXPECT_LT(kept.bytes_after, lifted.bytes_after);
+  EXPECT_EQ(kept.samples, 64);
+  EXPECT_FALSE(kept.proof_is_apart);
 }
 
 TEST_F(Quantize, BudgetsAreParsed) {

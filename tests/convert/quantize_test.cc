@@ -1,5 +1,6 @@
 // Models in fewer bits: each form on small networks, what stays float, and input that does not fit.
 #include "convert/quantize/ranges.h"
+#include "convert/quantize/workshop.h"
 #include "tests/convert/quantize_support.h"
 
 namespace ferry::quantize {
@@ -303,6 +304,38 @@ TEST_F(Quantize, SharedWeightsAreWrittenOnce) {
   for (const StoredTensor& tensor : made.model.graph.initializers)
     codes += tensor.dtype == DType::kInt8 && tensor.Get().rank() == 4;
   EXPECT_EQ(codes, 2);
+}
+
+// Layers that share a weight each have it in the precision that was chosen for them.
+TEST_F(Quantize, SharedWeightsAreWrittenAsEachReaderWantsThem) {
+  const Model model = MakeModel(
+      {MakeInfo("x", DType::kFloat, {Dim::Named("n"), 64}), MakeInfo("z", DType::kFloat, {Dim::Named("n"), 64})},
+      {MakeNode("MatMul", {"x", "w"}, {"a"}), MakeNode("MatMul", {"z", "w"}, {"b"})},
+      {MakeInfo("a", DType::kFloat, {Dim::Named("n"), 64}), MakeInfo("b", DType::kFloat, {Dim::Named("n"), 64})},
+      {MakeStored("w", Noise({64, 64}, 1))}, 21);
+  const Tensor x = Noise({16, 64}, 2);
+  auto answers = [&](const Model& of) {
+    return Session::FromModel(of)->Run(std::vector<NamedValue>{{"x", x}, {"z", x}});
+  };
+  const std::vector<Value> expected = answers(model);
+  const Rung four{Way::kWeights, 4, 32}, eight{Way::kWeights, 8, 32}, half{Way::kHalfWeights, 16, 0};
+  QuantizeOptions options = With("", QuantizeForm::kWeights);
+  for (bool standard : {false, true}) {
+    options.standard_blocks = standard;
+    Workshop workshop(MakeBase(model), 21, options);
+    double before = 0;
+    for (const Rung& finer : {four, eight, half}) {
+      const Model made = workshop.Write(workshop.MakeScheme({four, finer}, RangeMethod::kMinMax));
+      ExpectValid(made);
+      const std::vector<Value> actual = answers(made);
+      OutputEvidence same, better;
+      EXPECT_LT(same.Add(actual[0].tensor(), expected[0].tensor(), 16).snr(), 25);
+      const double now = better.Add(actual[1].tensor(), expected[1].tensor(), 16).snr();
+      EXPECT_GT(now, before + 3);
+      before = now;
+    }
+    EXPECT_GT(before, 60);
+  }
 }
 
 TEST_F(Quantize, SamplesOfDifferentShapes) {

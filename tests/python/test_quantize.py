@@ -89,6 +89,19 @@ class Quantize(Case):
         with self.assertRaisesRegex(ferry.InvalidArgument, "QInt16"):
             Q.quantize_static(self.model, self.out, Reader(), activation_type=Q.QuantType.QInt16)
 
+    def test_all_samples_calibrate(self):
+        for far in range(4):
+            class One(Reader):
+                def __init__(self):
+                    rows = [np.zeros((1, 3, 8, 8), np.float32) for _ in range(8)]
+                    rows[2 * far][0, 0, 0, 0], rows[2 * far + 1][0, 0, 0, 1] = 50, -50
+                    self.left = iter([{"x": row} for row in rows])
+            Q.quantize_static(self.model, self.out, One(), activation_type=Q.QuantType.QUInt8)
+            model = onnx.load(self.out)
+            numbers = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+            coded = next(node for node in model.graph.node if node.op_type == "QuantizeLinear" and node.input[0] == "x")
+            self.assertGreater(255 * float(numbers[coded.input[1]]), 99, far)
+
     def test_dynamic(self):
         Q.quantize_dynamic(self.model, self.out)
         self.assertIn("MatMulInteger", self.operators())
@@ -130,6 +143,12 @@ class Quantize(Case):
         from ferry.quantization.shape_inference import quant_pre_process
         self.assertIs(CalibrationDataReader, Q.CalibrationDataReader)
         self.assertIs(CalibrationMethod, Q.CalibrationMethod)
+        self.assertIs(QuantFormat.from_string("QDQ"), QuantFormat.QDQ)
+        self.assertIs(CalibrationMethod.from_string("Entropy"), CalibrationMethod.Entropy)
+        self.assertEqual([str(one) for one in (QuantFormat.QDQ, QuantType.QInt8, CalibrationMethod.MinMax)],
+                         ["QDQ", "QInt8", "MinMax"])
+        with self.assertRaisesRegex(ValueError, "QInt7"):
+            QuantType.from_string("QInt7")
         self.assertIs(QuantFormat, Q.QuantFormat)
         self.assertIs(QuantType, Q.QuantType)
         self.assertTrue(callable(Q.quantize))  # the function, not the module of that name
@@ -157,11 +176,24 @@ class Quantize(Case):
             quantizer.model.save_model_to_file(self.out, use_external_data_format=False)
             actual = ferry.InferenceSession(self.out).run(None, {"x": x})[0]
             return 10 * np.log10((expected ** 2).sum() / ((actual - expected) ** 2).sum())
+        def bits():
+            return [a.i for node in onnx.load(self.out).graph.node for a in node.attribute if a.name == "bits"]
         self.assertGreater(snr(block_size=32), 17)
         self.assertEqual(self.operators(), ["MatMulNBits"])
+        self.assertEqual(bits(), [4])
         self.assertGreater(snr(bits=8, block_size=32), 40)
         self.assertGreater(snr(algo_config=M.HQQWeightOnlyQuantConfig(block_size=32)), 17)
         self.assertGreater(snr(algo_config=M.GPTQWeightOnlyQuantConfig(Samples(), block_size=32)), 17)
+        self.assertEqual(bits(), [4])  # however little they keep
+        self.assertGreater(snr(algo_config=M.WeightOnlyQuantConfig("HQQ", Q.QuantFormat.QOperator), block_size=32), 17)
+        self.assertEqual(bits(), [4])
+        for options in ({"algo_config": M.DefaultWeightOnlyQuantConfig(channel_wised_quantize=True)},
+                        {"channel_wised_quantize": True}):
+            self.assertGreater(snr(**options), 10)
+            scales = [t for t in onnx.load(self.out).graph.initializer if t.data_type == TensorProto.FLOAT]
+            self.assertEqual([list(t.dims) for t in scales], [[32]])
+        with self.assertRaisesRegex(ferry.InvalidArgument, "no algorithm 'k_quant'"):
+            M.WeightOnlyQuantConfig(algorithm="k_quant", quant_format=Q.QuantFormat.QOperator)
         self.assertGreater(snr(algo_config=M.DefaultWeightOnlyQuantConfig(block_size=32, quant_format=Q.QuantFormat.QDQ)), 17)
         self.assertIn("DequantizeLinear", self.operators())
         self.assertEqual(onnx.load(self.out).SerializeToString(), M.MatMulNBitsQuantizer(

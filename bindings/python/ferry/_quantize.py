@@ -34,9 +34,9 @@ class QuantizedModel:
 
     @property
     def snr_db(self) -> float | None:
-        """Signal to noise of the answers on samples that were not used to choose; None without data."""
+        """Signal to noise of the answers on samples that were not used to choose; None without data, or numbers."""
         proof = self.report["proof"]
-        return proof["snr_db"] if proof else None
+        return proof.get("snr_db") if proof else None
 
     @property
     def warnings(self) -> list[str]:
@@ -84,7 +84,7 @@ def quantize(model: Model, path: str | os.PathLike[str] | None = None, *, data: 
              keep: Sequence[str] = (), operators: Sequence[str] = (), nodes: Sequence[str] = (),
              unsigned_weights: bool = False, seven_bits: bool = False, whole_bias: bool | None = None,
              half_inputs: bool = False, methods: bool = True, external: bool = False,
-             threads: int = 0) -> QuantizedModel:
+             least_snr: float = 24, keep_rows: bool = True, threads: int = 0) -> QuantizedModel:
     """Writes a model in fewer bits to `path` (without one the result has the bytes) and measures what that costs.
 
     `form` is int8 (static or dynamic, layer by layer, as the data prefers), static, dynamic, weights (4 or 8 `bits` in
@@ -93,7 +93,8 @@ def quantize(model: Model, path: str | os.PathLike[str] | None = None, *, data: 
     `budget` ("top1=0.5%", "cosine=0.999" …) the fewest layers that it takes stay in higher precision; the result is
     true when it holds on `test`, or on every fourth sample of the data. `keep` names nodes that stay as they are, `nodes` and `operators` the only ones that do not;
     weights are uint8 around 128 with `unsigned_weights` and keep to seven bits with `seven_bits`, biases are int32 with
-    `whole_bias`. docs/quantize.md says more.
+    `whole_bias`. Without a budget layers are lifted until answers have `least_snr` dB; with `keep_rows` false all data chooses,
+    and the proof is on the same. docs/quantize.md says more.
 
     >>> rng = np.random.default_rng(0)
     >>> made = quantize(example_model(), data={"x": rng.normal(size=(512, 10)).astype(np.float32)})
@@ -105,7 +106,8 @@ def quantize(model: Model, path: str | os.PathLike[str] | None = None, *, data: 
         "method": method, "per_channel": bool(per_channel), "standard_blocks": bool(standard_blocks),
         "qoperator": bool(qoperator), "keep": list(keep), "operators": list(operators), "nodes": list(nodes),
         "unsigned_weights": bool(unsigned_weights), "seven_bits": bool(seven_bits),
-        "half_inputs": bool(half_inputs), "methods": bool(methods), "threads": int(threads)}
+        "half_inputs": bool(half_inputs), "methods": bool(methods), "least_snr": float(least_snr),
+        "keep_rows": bool(keep_rows), "threads": int(threads)}
     if bits is not None:
         options["bits"] = int(bits)
     if budget is not None:

@@ -57,6 +57,21 @@ std::string MeasuredText(const QuantizeBudget& budget, const Faithfulness& found
   return ToText({budget.measure, limit}, budget.measure == Measure::kCosine ? 7 : 3);
 }
 
+std::string WhyNotMeasured(const QuantizeBudget& budget, const Faithfulness& itself, const std::string& labels) {
+  const bool can[] = {itself.top1.has_value(), itself.rows > 0, itself.numbers, itself.numbers, itself.numbers};
+  if (can[static_cast<size_t>(budget.measure)]) return {};
+  std::vector<std::string> others;
+  for (size_t i = 0; i < std::size(can); ++i)
+    if (can[i]) others.emplace_back(kMeasures[i]);
+  std::string why = "no output has floating numbers";
+  if (budget.measure == Measure::kAgree) why = "no output has two columns or more, or whole numbers";
+  if (budget.measure == Measure::kTop1)
+    why = labels.empty() ? "the labels fit no output that has a row of scores, or a whole number, for each"
+                         : labels + ": whole numbers are needed, one for each row of the proof";
+  return Cat("the budget ", ToText(budget), " cannot be measured: ", why,
+             others.empty() ? "" : Cat("; what can be: ", Join(others, ", ")));
+}
+
 double LossOf(const QuantizeBudget& budget, const Faithfulness& found) {
   if (!found.finite) return INFINITY;
   switch (budget.measure) {
@@ -88,7 +103,9 @@ bool Holds(const QuantizeBudget& budget, const Faithfulness& found) {
 
 double Goal::Loss(const Faithfulness& found) const {
   const double measured = LossOf(budget, found);
-  return confidence > 0 ? std::max(measured, LossOf(budget, found.Assured(confidence))) : measured;
+  if (!(confidence > 0)) return measured;
+  const double assured = LossOf(budget, found.Assured(confidence));
+  return assured < measured ? measured : assured;
 }
 
 bool Goal::Met(const Faithfulness& found) const {

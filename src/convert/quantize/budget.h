@@ -21,6 +21,9 @@ std::string MeasuredText(const QuantizeBudget& budget, const Faithfulness& found
 inline bool IsOfPower(const QuantizeBudget& budget) {
   return budget.measure == QuantizeBudget::Measure::kCosine || budget.measure == QuantizeBudget::Measure::kSnr;
 }
+// Why such a budget says nothing of these answers, `itself` being the float model's held against themselves; or
+// nothing.
+std::string WhyNotMeasured(const QuantizeBudget& budget, const Faithfulness& itself, const std::string& labels);
 bool Holds(const QuantizeBudget& budget, const Faithfulness& found);
 
 // All measures as something that is lost: points, percent, 1 - cosine, part of the largest, noise over signal.

@@ -8,7 +8,8 @@ namespace ferry::quantize {
 namespace {
 
 constexpr size_t kMostLeads = 1 << 16;
-constexpr double kManyRows = 1e4;
+constexpr double kTimesSeen = 4;                            // as many rows, as a rule those of all data
+constexpr double kShortestTail = -0.1, kLongestTail = 0.5;  // powers; 0: exponential
 constexpr size_t kFewestTail = 8;  // rows that tell a tail; an eighth of all where that is more
 
 double NormalTail(double x) { return 0.5 * std::erfc(x / std::numbers::sqrt2); }
@@ -42,6 +43,7 @@ void AnswerSums::Add(const AnswerSums& other) {
   b2 += other.b2;
   largest = std::max(largest, other.largest);
   difference = std::max(difference, other.difference);
+  numbers += other.numbers;
   rows += other.rows;
   same += other.same;
   finite &= other.finite;
@@ -49,23 +51,27 @@ void AnswerSums::Add(const AnswerSums& other) {
 
 double AnswerSums::snr() const {
   if (!finite) return -kNoNoise;
-  if (noise <= 0) return kNoNoise;
-  return signal <= 0 ? 0 : std::min(kNoNoise, 10 * std::log10(signal / noise));
+  if (noise == 0) return kNoNoise;
+  if (!(noise > 0)) return -kNoNoise;
+  return !(signal > 0) ? 0 : std::min(kNoNoise, 10 * std::log10(signal / noise));
 }
 
-double AnswerSums::cosine() const { return a2 > 0 && b2 > 0 ? dot / std::sqrt(a2 * b2) : 1; }
+double AnswerSums::cosine() const { return a2 > 0 && b2 > 0 ? dot / std::sqrt(a2 * b2) : a2 == b2 ? 1 : 0; }
 
 AnswerSums OutputEvidence::AddRows(const float* a, const float* b, int64_t count, int64_t width) {
   AnswerSums sums;
   for (int64_t row = 0; row < count; ++row, a += width, b += width) {
-    double mean_a = 0, mean_b = 0, row_noise = 0, first = -INFINITY, second = -INFINITY;
-    if (width > 1) {
-      for (int64_t i = 0; i < width; ++i) mean_a += a[i], mean_b += b[i];
-      mean_a /= static_cast<double>(width), mean_b /= static_cast<double>(width);
+    double mean_a = 0, mean_b = 0, numbers = 0, row_noise = 0, first = -INFINITY, second = -INFINITY;
+    for (int64_t i = 0; i < width; ++i) {
+      if (std::isfinite(a[i]) && std::isfinite(b[i]))
+        mean_a += a[i], mean_b += b[i], ++numbers;
+      else
+        sums.finite &= a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));  // masks are as infinite as they were
     }
+    if (width == 1) mean_a = mean_b = 0;
+    if (numbers > 0) mean_a /= numbers, mean_b /= numbers;
     for (int64_t i = 0; i < width; ++i) {
       const double x = a[i], y = b[i], noise = (x - mean_a) - (y - mean_b);
-      sums.finite &= std::isfinite(x) || !std::isfinite(y);
       if (!std::isfinite(x) || !std::isfinite(y)) continue;
       sums.signal += (y - mean_b) * (y - mean_b);
       row_noise += noise * noise;
@@ -74,28 +80,37 @@ AnswerSums OutputEvidence::AddRows(const float* a, const float* b, int64_t count
       sums.difference = std::max(sums.difference, std::abs(x - y));
       second = std::max(second, std::min(first, y)), first = std::max(first, y);
     }
-    ++sums.rows;
+    sums.numbers += static_cast<int64_t>(numbers);
     sums.noise += row_noise;
+    if (width == 1) continue;
+    ++sums.rows;
     sums.same += std::max_element(a, a + width) - a == std::max_element(b, b + width) - b;
-    if (width > 1 && std::isfinite(second) && std::isfinite(row_noise) && leads_.size() < kMostLeads)
-      leads_.push_back({first - second, row_noise / static_cast<double>(width - 1)});
+    if (std::isfinite(second) && leads_.size() < kMostLeads)
+      leads_.push_back({first - second, row_noise / (numbers - 1)});
   }
   return sums;
 }
 
 AnswerSums OutputEvidence::Add(const Tensor& actual, const Tensor& expected, int64_t rows) {
   AnswerSums sums;
-  if (actual.shape() != expected.shape()) {
-    sums.finite = total_.finite = false;
-    return sums;
-  }
-  const int64_t width = expected.rank() == 0 ? 1 : std::max<int64_t>(1, expected.shape().back());
-  const bool is_batch = rows > 1 && expected.rank() > 1 && expected.dim(0) == rows;
-  const int64_t units = is_batch ? rows : 1, step = expected.size() / units;
+  is_whole_ = expected.dtype() == DType::kInt64;
+  const bool fits = actual.shape() == expected.shape(),
+             is_batch = rows > 1 && expected.rank() > 0 && expected.dim(0) == rows;
+  const int64_t units = fits && is_batch ? rows : 1, step = expected.size() / units;
+  const int64_t width = expected.rank() <= is_batch ? 1 : std::max<int64_t>(1, expected.shape().back());
   for (int64_t unit = 0; unit < units; ++unit) {
-    units_.push_back(
-        AddRows(actual.Data<float>() + unit * step, expected.Data<float>() + unit * step, step / width, width));
-    sums.Add(units_.back());
+    AnswerSums one;
+    if (is_whole_) {
+      one.rows = step;
+      for (int64_t i = unit * step; fits && i < (unit + 1) * step; ++i)
+        one.same += actual.Data<int64_t>()[i] == expected.Data<int64_t>()[i];
+    } else if (fits) {
+      one = AddRows(actual.Data<float>() + unit * step, expected.Data<float>() + unit * step, step / width, width);
+    } else {
+      one.finite = false;
+    }
+    units_.push_back(one);
+    sums.Add(one);
   }
   total_.Add(sums);
   return sums;
@@ -108,7 +123,7 @@ double OutputEvidence::NoiseRatio(double confidence) const {
 }
 
 double OutputEvidence::CosineLoss(double confidence) const {
-  if (!(total_.a2 > 0) || !(total_.b2 > 0)) return 0;
+  if (!(total_.a2 > 0) || !(total_.b2 > 0)) return 1 - total_.cosine();
   // 1 - cosine is half the square of the distance between the two directions, which each row adds its part to.
   const double cross = std::sqrt(total_.a2 * total_.b2);
   std::vector<double> loss, weight;
@@ -122,49 +137,64 @@ double OutputEvidence::CosineLoss(double confidence) const {
 // Rows that flip are too few to be counted. Their rate follows from how closely the leads lie above zero, and from
 // the noise where the lead is small: with leads of density d and a noise of deviation s it is d·s/√(2π).
 double OutputEvidence::FlipRate(double confidence) const {
+  if (is_whole_) return ChangeRate(confidence);
   if (leads_.size() < 2) return 0;
   std::vector<Lead> leads = leads_;
   std::sort(leads.begin(), leads.end(), [](const Lead& a, const Lead& b) { return a.margin < b.margin; });
-  const size_t tail = TailOf(leads.size());
+  const size_t near = TailOf(leads.size());
   double noise = 0;
-  for (size_t i = 0; i < tail; ++i) noise += leads[i].noise;
-  const double deviation = std::sqrt(2 * noise / static_cast<double>(tail));
+  for (size_t i = 0; i < near; ++i) noise += leads[i].noise;
+  const double deviation = std::sqrt(2 * noise / static_cast<double>(near));
   if (!(deviation > 0)) return 0;
+  std::vector<double> margins = other_margins_;
+  for (const Lead& lead : leads) margins.push_back(lead.margin);
+  std::sort(margins.begin(), margins.end());
+  const size_t tail = TailOf(margins.size());
+  const double all = static_cast<double>(margins.size());
   double direct = 0;
-  for (const Lead& lead : leads) direct += NormalTail(lead.margin / deviation);
-  direct /= static_cast<double>(leads.size());
-  const double density =
-      static_cast<double>(tail) / static_cast<double>(leads.size()) / std::max(leads[tail - 1].margin, 1e-30);
+  for (double margin : margins) direct += NormalTail(margin / deviation) / all;
+  const double density = static_cast<double>(tail) / all / std::max(margins[tail - 1], 1e-30);
   const double rate = std::max(direct, std::min(1.0, density * deviation / std::sqrt(2 * std::numbers::pi)));
-  const double independent = static_cast<double>(std::min(tail, TailOf(units_.size())));
+  const double independent = static_cast<double>(std::min(tail, TailOf(units_.size() + other_units_)));
   return std::min(1.0, rate * (1 + confidence / std::sqrt(independent)));
 }
 
-// The largest of ten thousand rows, or of ten times those seen, by a tail through the largest differences seen: an
-// exponential one, or a power's where they scatter more than that (generalised Pareto, by moments).
+void OutputEvidence::TakeLeads(const OutputEvidence& others) {
+  for (const Lead& lead : others.leads_) other_margins_.push_back(lead.margin);
+  other_units_ += others.units_.size();
+}
+
+// Of whole numbers only those that changed are known: as rare events are counted, in parts of a row.
+double OutputEvidence::ChangeRate(double confidence) const {
+  double changed = 0;
+  for (const AnswerSums& unit : units_)
+    if (unit.rows > 0) changed += 1 - static_cast<double>(unit.same) / static_cast<double>(unit.rows);
+  const double root = std::sqrt(changed + 1) + confidence / 2;
+  return std::min(1.0, root * root / static_cast<double>(std::max<size_t>(1, units_.size())));
+}
+
+// The largest of four times the rows seen: what is rarer cannot be foretold from so few. By a tail
+// through the largest differences seen (generalised Pareto, by moments), as wide and as long as their scatter allows.
 double OutputEvidence::LargestPart(double confidence) const {
   if (!(total_.largest > 0)) return 0;
   const double seen = total_.difference / total_.largest;
-  if (units_.size() < 2) return seen;
+  if (units_.size() < 3) return seen;
   std::vector<double> differences;
   for (const AnswerSums& unit : units_) differences.push_back(unit.difference);
   std::sort(differences.rbegin(), differences.rend());
   const size_t tail = TailOf(differences.size());
-  const double threshold = differences[tail - 1];
+  const double threshold = differences[tail - 1], over = static_cast<double>(tail - 1);
   double excess = 0, squares = 0;
-  for (size_t i = 0; i < tail; ++i) {
-    const double over = differences[i] - threshold;
-    excess += over, squares += over * over;
-  }
-  excess /= static_cast<double>(tail), squares /= static_cast<double>(tail);
+  for (size_t i = 0; i + 1 < tail; ++i) excess += (differences[i] - threshold) / over;
+  for (size_t i = 0; i + 1 < tail; ++i) squares += std::pow(differences[i] - threshold - excess, 2);
+  const double variance = squares / (over - 1), error = confidence / std::sqrt(over);
+  const double power = variance > 0 ? std::max(0.5 * (1 - excess * excess / variance), kShortestTail) : kShortestTail;
   const double luck = -std::log(-std::log1p(-NormalTail(confidence)));
-  const double count = static_cast<double>(units_.size());
-  const double reach = std::log(std::max(kManyRows, 10 * count) * static_cast<double>(tail) / count) + luck;
-  const double variance = std::max(squares - excess * excess, 0.0);
-  const double power = variance > 0 ? 0.5 * (1 - excess * excess / variance) : 0;
-  const double width = power > 0 ? excess * (1 - power) * std::expm1(power * reach) / power : excess * reach;
-  const double expected = threshold + width;
-  return std::max(seen, expected / total_.largest);
+  const double reach = std::log(kTimesSeen * static_cast<double>(tail)) + luck;
+  const double longest = std::min(power + 0.15 * error, kLongestTail);
+  const double stretch = std::abs(longest) > 1e-6 ? std::expm1(longest * reach) / longest : reach;
+  const double width = excess * (1 + 0.5 * error) * (1 - std::max(power, 0.0)) * stretch;
+  return std::max(seen, (threshold + width) / total_.largest);
 }
 
 }  // namespace ferry::quantize

@@ -15,8 +15,10 @@ struct AnswerSums {
   double signal = 0, noise = 0;  // mean-free
   double dot = 0, a2 = 0, b2 = 0;
   double largest = 0, difference = 0;
-  int64_t rows = 0, same = 0;
-  bool finite = true;
+  int64_t numbers = 0;  // that were compared
+  int64_t rows = 0,
+          same = 0;    // of more than one number, of which one is the largest; or whole numbers, each for itself
+  bool finite = true;  // where the float model's are
 
   void Add(const AnswerSums& other);
   double snr() const;
@@ -30,9 +32,12 @@ struct Lead {
 
 class OutputEvidence {
  public:
-  // `rows` of the data lie along the first axis, where that fits.
+  // `rows` of the data lie along the first axis, where that fits. Whole numbers are compared as what they name.
   AnswerSums Add(const Tensor& actual, const Tensor& expected, int64_t rows);
   const AnswerSums& total() const { return total_; }
+  size_t units() const { return units_.size(); }
+  // How often answers of the float model are close, other rows tell as well.
+  void TakeLeads(const OutputEvidence& others);
 
   // Upper bounds of what samples of the same kind lose, `confidence` standard errors away.
   double NoiseRatio(double confidence) const;   // noise over signal
@@ -42,10 +47,14 @@ class OutputEvidence {
 
  private:
   AnswerSums AddRows(const float* actual, const float* expected, int64_t count, int64_t width);
+  double ChangeRate(double confidence) const;
 
   AnswerSums total_;
   std::vector<AnswerSums> units_;  // one for each row of the data: what is in one row hangs together
   std::vector<Lead> leads_;
+  std::vector<double> other_margins_;
+  size_t other_units_ = 0;
+  bool is_whole_ = false;
 };
 
 // Standard errors become more where few samples tell how large they are (Student's t, first order).

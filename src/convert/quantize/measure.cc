@@ -12,19 +12,26 @@ namespace ferry::quantize {
 namespace {
 
 constexpr size_t kMostKept = size_t{64} << 20;  // bytes of answers
-// Counts the rows whose largest answer is where the label says; labels that do not fit are left out.
-void CountRight(const Tensor& actual, const Tensor& expected, const std::vector<int64_t>& labels, int64_t& right,
+// Counts the rows whose largest answer, or whose number, is what the label says; labels that do not fit are left out.
+bool CountRight(const Tensor& actual, const Tensor& expected, const std::vector<int64_t>& labels, int64_t& right,
                 Faithfulness& found) {
-  const int64_t width = expected.rank() == 0 ? 1 : std::max<int64_t>(1, expected.shape().back());
-  if (actual.shape() != expected.shape() || expected.size() / width != static_cast<int64_t>(labels.size())) return;
-  const float *now = actual.Data<float>(), *before = expected.Data<float>();
-  for (int64_t label : labels) {
-    const bool is_right = std::max_element(now, now + width) - now == label;
-    const bool was_right = std::max_element(before, before + width) - before == label;
+  const bool is_whole = expected.dtype() == DType::kInt64;
+  const int64_t width = is_whole || expected.rank() == 0 ? 1 : expected.shape().back();
+  if (actual.shape() != expected.shape() || (width < 2 && !is_whole) ||
+      expected.size() / width != static_cast<int64_t>(labels.size()))
+    return false;
+  auto answer = [&](const Tensor& of, int64_t row) -> int64_t {
+    if (is_whole) return of.Data<int64_t>()[row];
+    const float* begin = of.Data<float>() + row * width;
+    return std::max_element(begin, begin + width) - begin;
+  };
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const bool is_right = answer(actual, static_cast<int64_t>(i)) == labels[i];
+    const bool was_right = answer(expected, static_cast<int64_t>(i)) == labels[i];
     right += is_right, found.lost += was_right && !is_right, found.gained += is_right && !was_right;
-    now += width, before += width;
   }
   found.labelled += static_cast<int64_t>(labels.size());
+  return true;
 }
 
 // Seven parts of one and three of the other. Of whole numbers, which may be names of things, every third place or so
@@ -92,9 +99,13 @@ std::vector<Tensor> Judge::Answers(const Session& session, std::vector<NamedValu
     if (inputs[i].second.tensor().dtype() != wanted) inputs[i].second = CastTensor(inputs[i].second.tensor(), wanted);
   }
   std::vector<Tensor> answers;
-  for (const Value& value : session.Run(inputs))
-    if (value.is_tensor() && IsFloating(value.tensor().dtype()))
-      answers.push_back(CastTensor(value.tensor(), DType::kFloat).Persistent());
+  for (const Value& value : session.Run(inputs)) {
+    if (!value.is_tensor()) continue;
+    const DType type = value.tensor().dtype();
+    if (IsFloating(type)) answers.push_back(CastTensor(value.tensor(), DType::kFloat).Persistent());
+    if (IsInteger(type) || type == DType::kBool)
+      answers.push_back(CastTensor(value.tensor(), DType::kInt64).Persistent());
+  }
   return answers;
 }
 
@@ -124,7 +135,12 @@ Faithfulness Judge::Compare(const Session& other, const InputsAt& inputs) const 
       worst = std::min(worst, found.outputs[k].Add(actual[k], expected[k], samples_.rows(chosen_[i])).snr());
     found.samples.emplace_back(samples_.name(chosen_[i]), worst);
     const std::vector<int64_t> labels = samples_.Labels(chosen_[i]);
-    if (!labels.empty() && !expected.empty()) CountRight(actual[0], expected[0], labels, right, found);
+    // Scores are asked before names.
+    bool counted = labels.empty();
+    for (DType type : {DType::kFloat, DType::kInt64})
+      for (size_t k = 0; k < expected.size() && !counted; ++k)
+        if (expected[k].dtype() == type && (counted = CountRight(actual[k], expected[k], labels, right, found)))
+          found.labelled_output = k;
   }
   found.snr = kNoNoise;
   for (const OutputEvidence& output : found.outputs) {
@@ -136,6 +152,7 @@ Faithfulness Judge::Compare(const Session& other, const InputsAt& inputs) const 
       found.agree = std::min(found.agree, 100.0 * static_cast<double>(sums.same) / static_cast<double>(sums.rows));
     found.finite &= sums.finite;
     found.rows = std::max(found.rows, sums.rows);
+    found.numbers |= sums.numbers > 0;
   }
   if (found.labelled > 0) {
     const double all = static_cast<double>(found.labelled);
@@ -145,21 +162,27 @@ Faithfulness Judge::Compare(const Session& other, const InputsAt& inputs) const 
   return found;
 }
 
+void Faithfulness::TakeLeads(const Faithfulness& others) {
+  for (size_t k = 0; k < std::min(outputs.size(), others.outputs.size()); ++k) outputs[k].TakeLeads(others.outputs[k]);
+  for (size_t k = 0; k < std::min(between.size(), others.between.size()); ++k) between[k].TakeLeads(others.between[k]);
+}
+
 Faithfulness Faithfulness::Assured(double confidence) const {
   Faithfulness assured = *this;
   assured.outputs.clear(), assured.between.clear();
   double flips = 0;
-  auto count = [&](const OutputEvidence& output, bool is_first) {
+  auto count = [&](const OutputEvidence& output, bool is_labelled) {
     const double noise = output.NoiseRatio(confidence);
     if (noise > 0) assured.snr = std::min(assured.snr, -10 * std::log10(noise));
     assured.cosine = std::min(assured.cosine, 1 - output.CosineLoss(confidence));
     assured.max_rel = std::max(assured.max_rel, output.LargestPart(confidence));
     const double rate = output.FlipRate(confidence);
     assured.agree = std::min(assured.agree, 100 * (1 - rate));
-    if (is_first) flips = rate;
+    if (is_labelled) flips = rate;
+    assured.finite &= output.total().finite;
   };
   for (const OutputEvidence& output : between) count(output, false);
-  for (const OutputEvidence& output : outputs) count(output, &output == outputs.data());
+  for (const OutputEvidence& output : outputs) count(output, &output == &outputs[labelled_output]);
   if (labelled == 0) return assured;
   // An answer moves where the first and the second are nearly equal, and there the second is right nearly as often:
   // half of those that move is more than is lost. Where that says too little, the balance of those that changed does.

@@ -17,16 +17,20 @@ namespace ferry::quantize {
 struct Faithfulness {
   double snr = 0;  // dB of the mean-free answers against the float model's, of the output that is worst
   double cosine = 1;
-  double max_rel = 0;  // largest difference against the largest answer
-  double agree = 100;  // percent of rows whose largest answer is at the same place
-  int64_t rows = 0;
+  double max_rel = 0;    // largest difference against the largest answer
+  double agree = 100;    // percent of rows whose largest answer is at the same place, and of whole numbers
+  int64_t rows = 0;      // of them; 0: no output has any
+  bool numbers = false;  // there are some whose noise was measured
   std::optional<double> top1, float_top1;  // percent, where the data has labels
   bool finite = true;
   std::vector<std::pair<std::string, double>> samples;  // SNR of each, in the order of the samples
   std::vector<OutputEvidence> outputs;
   std::vector<OutputEvidence> between;         // on blends of samples, where they were asked for
   int64_t labelled = 0, lost = 0, gained = 0;  // rows with a label; those that became wrong, and right
+  size_t labelled_output = 0;
 
+  // Rows of the same kind, whose answers by the float model tell how close answers are.
+  void TakeLeads(const Faithfulness& others);
   // What other samples of the same kind keep, so many standard errors on the safe side.
   Faithfulness Assured(double confidence) const;
 };

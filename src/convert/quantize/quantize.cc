@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <set>
 
 #include "base/error.h"
@@ -19,7 +20,9 @@ constexpr double kManyProducts = 2.5e9;  // of one run: beyond it there is one t
 constexpr int64_t kWideBlock = 128;      // of 4 bits where size is what counts
 constexpr double kWorthwhile = 0.9;      // of the size, for which a slower form may be taken
 constexpr size_t kTimedBytes = size_t{256} << 20;  // of models that are opened only to be timed
-constexpr double kFloor = 24;  // dB; below it answers are no longer those of the model, asked or not
+constexpr double kSameAnswers = 100;               // dB: but for the order of sums
+constexpr size_t kFewestForTail = 32;              // of a proof, so that an eighth or a quarter of it is a tail
+constexpr size_t kFewestRows = 8;  // of data, some of which are kept; and of a proof that says what others lose
 
 size_t FileBytes(const Model& model) {
   Model shell = CopyDeep(model);
@@ -42,10 +45,15 @@ void RequireFloat(const Graph& graph, const std::vector<Layer>& layers) {
 }
 
 // Standard errors to spare. What is proved again after a failure has had more chances to pass: more are asked for, so
-// that all turns together are wrong no more often than one in twenty.
-double ConfidenceAt(int turn) {
-  static constexpr double kErrors[] = {1.645, 1.96, 2.24, 2.5, 2.73, 2.95, 3.16};
-  return kErrors[std::min<size_t>(static_cast<size_t>(turn), std::size(kErrors) - 1)];
+// that all turns together are wrong no more often than `share` of one in twenty (2 % + 1.5 % + 0.75 % + …).
+double ConfidenceAt(int turn, double share) {
+  const double error = share * (turn == 0 ? 0.02 : 0.03 * std::pow(0.5, turn));
+  double low = 0, high = 5;
+  while (high - low > 1e-6) {
+    const double middle = 0.5 * (low + high);
+    (0.5 * std::erfc(middle / std::numbers::sqrt2) > error ? low : high) = middle;
+  }
+  return high;
 }
 
 Faithfulness Worse(const Faithfulness& a, const Faithfulness& b) {
@@ -58,8 +66,9 @@ Faithfulness Worse(const Faithfulness& a, const Faithfulness& b) {
 
 class Job {
  public:
-  Job(const Model& model, const QuantizeOptions& options)
-      : original_(model), options_(options), opset_(model.OpsetOf("")) {}
+  // `share` of the errors that are allowed, where other jobs try the same.
+  Job(const Model& model, const QuantizeOptions& options, double share)
+      : original_(model), options_(options), opset_(model.OpsetOf("")), share_(share) {}
 
   QuantizedModel Run() {
     Say("preparing", 0, 0);
@@ -101,7 +110,7 @@ class Job {
     report().target = Name(options_.conventions.reader);
     report().bytes_before = FileBytes(original_);
     report().budget = options_.budget;
-    if (options_.budget) proof_goal_ = {*options_.budget, MostLoss(*options_.budget), ConfidenceAt(0)};
+    if (options_.budget) proof_goal_ = {*options_.budget, MostLoss(*options_.budget), ConfidenceAt(0, share_)};
     if (std::string said = LayersInBodies(workshop_->base().graph); !said.empty()) report().notes.push_back(said);
   }
 
@@ -128,20 +137,19 @@ class Job {
     Split();
   }
 
-  // Every fourth sample is for the proof; trials take a few of the others.
+  // Every fourth row is for the proof; trials take a few of the others.
   void Split() {
     std::vector<size_t> proof;
     const size_t count = samples_->size();
-    if (test_) {
-      for (size_t i = 0; i < count; ++i) calibration_.push_back(i);
-      for (size_t i = 0; i < test_->size(); ++i) proof.push_back(i);
-    } else if (count == 1) {
-      report().warnings.push_back("there is one sample only: it is used to choose and to prove");
-      calibration_ = proof = {0};
-    } else {
-      for (size_t i = 0; i < count; ++i)
-        (i % 4 == 3 || (count < 4 && i == count - 1) ? proof : calibration_).push_back(i);
+    const bool keeps =
+        options_.keep_rows && !test_ && count > 1 && samples_->all_rows() >= static_cast<int64_t>(kFewestRows);
+    for (size_t i = 0; i < count; ++i) {
+      const bool is_kept = keeps && (samples_->is_proof(i) || (count < 4 && i == count - 1));
+      (is_kept ? proof : calibration_).push_back(i);
     }
+    report().proof_is_apart = keeps || test_;
+    if (!report().proof_is_apart) proof = calibration_;
+    for (size_t i = 0; test_ && i < test_->size(); ++i) proof.push_back(i);
     // A proof of large networks need not take longer than finding the ranges.
     const double affordable = std::max(2.0, 2e10 / std::max(1.0, workshop_->work()));
     if (!test_ && !options_.budget && static_cast<double>(proof.size()) > affordable)
@@ -161,9 +169,28 @@ class Job {
     quick_judge_ = judge_ = std::make_shared<Judge>(float_session_, *samples_, trial);
     if (options_.budget) judge_ = std::make_shared<Judge>(float_session_, *samples_, calibration_, true);
     proof_judge_ = std::make_unique<Judge>(float_session_, test_ ? *test_ : *samples_, proof_, blends && !test_);
+    if (options_.budget) RequireMeasurable(proof_judge_->Compare(*float_session_));
     if (!IsLarge()) return;
     report().ms_before = TimeOf(*float_session_, samples_->Inputs(0));
     float_session_.reset();
+  }
+
+  // `itself`: the float model held against itself.
+  void RequireMeasurable(const Faithfulness& itself) {
+    if (const std::string why = WhyNotMeasured(*options_.budget, itself, (test_ ? *test_ : *samples_).labels_said());
+        !why.empty())
+      Fail(ErrorCode::kInvalidArgument, why);
+    // Rows whose answers cannot be told apart are one.
+    size_t answers = static_cast<size_t>(report().proof_samples);
+    for (const OutputEvidence& output : itself.outputs) answers = std::min(answers, output.units());
+    const bool is_tail = options_.budget->measure == QuantizeBudget::Measure::kMaxRel;
+    if (report().proof_is_apart && answers >= (is_tail ? kFewestForTail : kFewestRows) && proof_goal_.Met(itself))
+      return;
+    proof_goal_.confidence = 0;
+    report().warnings.push_back(Cat("the proof has ", answers, answers == 1 ? " answer" : " answers",
+                                    report().proof_is_apart ? "" : ", of rows that are used to choose, too",
+                                    ": too few to say that ", ToText(*options_.budget),
+                                    " holds on others, which is looked at as measured; give more samples"));
   }
 
   bool IsLarge() const { return workshop_->work() > kManyProducts; }
@@ -214,13 +241,22 @@ class Job {
     Trial best = workshop_->Try(rungs, ranges_, *quick_judge_);
     Improve(rungs, best);
     if (judge_ != quick_judge_) best.found = judge_->Compare(*best.session);
-    Goal goal{options_.budget ? ChoosingBudget() : QuantizeBudget{QuantizeBudget::Measure::kSnr, kFloor}};
+    Goal goal{options_.budget ? ChoosingBudget() : QuantizeBudget{QuantizeBudget::Measure::kSnr, options_.least_snr}};
     goal.most = MostLoss(goal.budget);
-    if (options_.budget) goal.confidence = ConfidenceAt(0);
+    if (options_.budget) goal.confidence = ConfidenceAt(0, share_);
+    const Goal chosen = goal;
+    const double first_snr = best.found.snr;
     if (!goal.Met(best.found)) best = Lift(goal, rungs, std::move(best));
     if (options_.budget) {
       Tighten(goal, rungs, best);
-      chosen_assured_ = best.found.Assured(goal.confidence);
+      report().is_float =
+          std::all_of(rungs.begin(), rungs.end(), [](const Rung& rung) { return rung.way == Way::kFloat; });
+      chosen_holds_ =
+          Goal{chosen.budget, chosen.most, proof_goal_.confidence > 0 ? chosen.confidence : 0}.Met(best.found);
+      chosen_found_ = std::move(best.found);
+    } else if (options_.form == QuantizeForm::kWeights && search_) {
+      report().warnings.push_back(Cat(options_.bits, " bits alone keep ", std::lround(first_snr),
+                                      " dB: layers were lifted to reach ", options_.least_snr, " dB"));
     }
     scheme_ = std::move(best.scheme);
     made_.model = std::move(best.model);
@@ -228,7 +264,7 @@ class Job {
     Finish(rungs, search_ ? search_->alone() : std::vector<double>());
   }
 
-  Trial Lift(const Goal& goal, std::vector<Rung>& rungs, Trial start) {
+  Trial Lift(const Goal& goal, std::vector<Rung>& rungs, Trial start, size_t least = 0) {
     if (!search_) {
       const double taken = static_cast<double>(FileBytes(start.model));
       double most = INFINITY;
@@ -236,7 +272,7 @@ class Job {
       search_ = std::make_unique<RungSearch>(*workshop_, *judge_, ranges_, rungs, most);
     }
     const std::vector<Rung> before = rungs;
-    Trial found = search_->Run(goal, std::move(start));
+    Trial found = search_->Run(goal, std::move(start), least);
     rungs = search_->rungs();
     for (size_t i = 0; i < rungs.size(); ++i)
       if (!(rungs[i] == before[i])) whys_[i] = Cat("lifted to hold ", ToText(goal.budget));
@@ -323,16 +359,20 @@ class Job {
     return Cat(tenths < 0 ? "−" : "+", std::abs(tenths), " dB");
   }
 
-  // What holds on the samples that were used to choose must hold on others too; where it does not, less is asked of it.
+  // What holds on the samples that were used to choose must hold on others too; where it does not, less is asked of it,
+  // and each time more is lifted: samples that lose nothing cannot say how much.
   void Tighten(Goal goal, std::vector<Rung>& rungs, Trial& best) {
-    for (int turn = 0; turn < 8; ++turn) {
-      proof_goal_ = {*options_.budget, MostLoss(*options_.budget), ConfidenceAt(turn)};
-      const double found = proof_goal_.Loss(proof_judge_->Compare(*best.session));
-      if (found <= proof_goal_.most) return;
-      const double part = std::isfinite(found) ? goal.Loss(best.found) * proof_goal_.most / found : 0;
-      goal.most = std::min(0.6 * goal.most, std::max(0.9 * part, 0.0));
-      if (search_ && search_->at_end()) return;
-      best = Lift(goal, rungs, std::move(best));
+    for (int turn = 0;; ++turn) {
+      if (proof_goal_.confidence > 0) proof_goal_.confidence = ConfidenceAt(turn, share_);
+      Faithfulness proof = proof_judge_->Compare(*best.session);
+      if (!test_) proof.TakeLeads(best.found);
+      if (proof_goal_.Met(proof) || (search_ && search_->at_end())) return;
+      Goal next = proof_goal_;
+      if (next.confidence > 0) next.confidence = ConfidenceAt(turn + 1, share_);
+      const double found = next.Loss(proof);
+      const double part = std::isfinite(found) ? goal.Loss(best.found) * next.most / found : 0;
+      goal.most = part > 0 ? std::clamp(0.9 * part, 0.3 * goal.most, 0.6 * goal.most) : 0;
+      best = Lift(goal, rungs, std::move(best), size_t{1} << std::clamp(turn - 2, 0, 20));
     }
   }
 
@@ -382,9 +422,13 @@ class Job {
               [](const auto& a, const auto& b) { return a.second < b.second; });
     if (report().worst.size() > 3) report().worst.resize(3);
     if (options_.budget) {
-      report().holds = proof_goal_.Met(report().proof);
-      report().assured = report().proof.Assured(proof_goal_.confidence);
-      if (chosen_assured_) report().assured = Worse(*report().assured, *chosen_assured_);
+      if (chosen_found_ && !test_) report().proof.TakeLeads(*chosen_found_);
+      report().is_float &= report().proof.snr > kSameAnswers;
+      report().holds = report().is_float || (chosen_holds_ && proof_goal_.Met(report().proof));
+      if (proof_goal_.confidence > 0 && !report().is_float)
+        report().assured = report().proof.Assured(proof_goal_.confidence);
+      if (report().assured && chosen_found_)
+        report().assured = Worse(*report().assured, chosen_found_->Assured(ConfidenceAt(0, share_)));
     }
     const std::vector<NamedValue> one = samples_->OneRow();
     if (float_session_)
@@ -418,6 +462,7 @@ class Job {
   const Model& original_;
   const QuantizeOptions& options_;
   const int64_t opset_;
+  const double share_;
   std::unique_ptr<Workshop> workshop_;
   std::shared_ptr<Session> float_session_, quantized_;
   std::unique_ptr<Samples> samples_, test_;
@@ -427,9 +472,9 @@ class Job {
   std::vector<size_t> calibration_, proof_;
   std::vector<std::string> whys_;
   RangeMethod ranges_ = RangeMethod::kMse;
-  bool wants_products_ = false;
+  bool wants_products_ = false, chosen_holds_ = true;
   Goal proof_goal_;
-  std::optional<Faithfulness> chosen_assured_;
+  std::optional<Faithfulness> chosen_found_;
   Scheme scheme_;
   QuantizedModel made_;
 };
@@ -452,13 +497,18 @@ QuantizedModel QuantizeModel(const Model& model, const QuantizeOptions& options)
           "blocks must be a power of two from 16 to 4096, or 0 for whole channels; not ", options.block);
   Require(options.percentile > 50 && options.percentile <= 100, "the percentile must be above 50 and at most 100, not ",
           options.percentile);
-  QuantizedModel made = Job(model, options).Run();
-  if (!options.smallest || !options.budget || options.form != QuantizeForm::kInt8 || !made.report.holds) return made;
-  if (PartOfProducts(model.graph) < 0.5) return made;  // nothing else becomes narrower
+  // Nothing but products becomes narrower.
+  const bool tries_both =
+      options.smallest && options.budget && options.form == QuantizeForm::kInt8 && PartOfProducts(model.graph) >= 0.5;
+  // The smaller form has less to spare; bounds through a tail grow faster with what is asked of them.
+  const bool is_tail = options.budget && options.budget->measure == QuantizeBudget::Measure::kMaxRel;
+  const double of_first = is_tail ? 0.5 : 0.4;
+  QuantizedModel made = Job(model, options, tries_both ? of_first : 1).Run();
+  if (!tries_both || !made.report.holds) return made;
   QuantizeOptions fewer = options;
   fewer.form = QuantizeForm::kWeights, fewer.bits = 4, fewer.block = kWideBlock;
   fewer.most_bytes = static_cast<size_t>(kWorthwhile * static_cast<double>(made.report.bytes_after));
-  QuantizedModel other = Job(model, fewer).Run();
+  QuantizedModel other = Job(model, fewer, 1 - of_first).Run();
   const QuantizeReport &wide = made.report, &narrow = other.report;
   const bool is_smaller = static_cast<double>(narrow.bytes_after) < kWorthwhile * static_cast<double>(wide.bytes_after);
   if (!narrow.holds || !is_smaller || narrow.ms_after > narrow.ms_before) return made;

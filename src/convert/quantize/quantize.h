@@ -27,7 +27,8 @@ struct QuantizeOptions {
   QuantizeForm form = QuantizeForm::kInt8;
   Conventions conventions;
   std::vector<std::string> data;  // .npz files, or folders of them
-  std::vector<std::string> test;  // for the proof; empty: every fourth sample of the data
+  std::vector<std::string> test;  // for the proof; empty: every fourth row of the data
+  bool keep_rows = true;          // for the proof; else all data chooses, and proves
   RangeMethod ranges = RangeMethod::kBest;
   double percentile = 99.999;
   int bits = 8;        // of kWeights
@@ -39,6 +40,7 @@ struct QuantizeOptions {
   std::vector<std::string> operators;  // only these; empty: all that can be
   std::vector<std::string> nodes;      // only these, by name or output; empty: all that can be
   std::optional<QuantizeBudget> budget;
+  double least_snr = 24;  // dB, without a budget: below it answers are no longer those of the model, and layers lifted
   bool smallest = false;  // with a budget: weights of 4 bits instead, where they hold it, save room and take no longer
   size_t most_bytes = 0;  // with a budget: what would be larger is given up; 0: any size
   bool half_inputs = false;  // kFloat16: inputs and outputs of the model too
@@ -71,12 +73,14 @@ struct QuantizeReport {
   std::vector<std::string> notes;  // what was left alone and why, what was switched on and what it gave
   std::vector<std::string> warnings;
   int64_t samples = 0, proof_samples = 0;
+  bool proof_is_apart = true;                // on rows that were not used to choose
   size_t bytes_before = 0, bytes_after = 0;  // of weights and graph as a file holds them
   double ms_before = 0, ms_after = 0;        // of one run here; 0: not measured
   Faithfulness proof;
   std::optional<QuantizeBudget> budget;
-  bool holds = true;                                  // the budget, on the proof and with confidence on others
-  std::optional<Faithfulness> assured;                // what other samples of this kind keep, 19 times in 20
+  bool holds = true;                    // the budget, on the proof and with confidence on others
+  std::optional<Faithfulness> assured;  // what other samples of this kind keep, 19 times in 20; not of too few rows
+  bool is_float = false;                // the budget took every layer back
   std::vector<std::pair<std::string, double>> worst;  // samples whose answers moved most, SNR in dB
 };
 

@@ -37,16 +37,22 @@ std::string WaysText(const QuantizeReport& report) {
 void AddProof(const QuantizeReport& report, std::vector<std::pair<std::string, std::string>>& rows) {
   if (report.proof_samples == 0) return;
   const Faithfulness& proof = report.proof;
-  rows.emplace_back("proof", Cat("on ", report.proof_samples, " rows that were not used to choose"));
-  rows.emplace_back("  signal to noise", Cat(Fixed(proof.snr, 1), " dB"));
-  rows.emplace_back("  same answer", Cat(Fixed(proof.agree, 2), " % of ", proof.rows));
-  rows.emplace_back("  cosine", Cat("1 - ", Digits(1 - proof.cosine)));
-  rows.emplace_back("  largest difference", Cat(Digits(proof.max_rel), " of the largest answer"));
+  rows.emplace_back("proof", Cat("on ", report.proof_samples,
+                                 report.proof_is_apart ? " rows that were not used to choose"
+                                                       : " rows that were used to choose, too"));
+  if (proof.numbers) {
+    rows.emplace_back("  signal to noise", Cat(Fixed(proof.snr, 1), " dB"));
+    rows.emplace_back("  cosine", Cat("1 - ", Digits(1 - proof.cosine)));
+    rows.emplace_back("  largest difference", Cat(Digits(proof.max_rel), " of the largest answer"));
+  }
+  if (proof.rows > 0) rows.emplace_back("  same answer", Cat(Fixed(proof.agree, 2), " % of ", proof.rows));
   if (proof.top1) rows.emplace_back("  top-1", Cat(Fixed(*proof.float_top1, 2), " % → ", Fixed(*proof.top1, 2), " %"));
   if (!report.budget) return;
   std::string said = Cat(ToText(*report.budget), report.holds ? ": holds" : ": does not hold");
   if (report.assured)
     said += Cat("; samples of this kind keep ", MeasuredText(*report.budget, *report.assured), ", 19 times in 20");
+  else
+    said += report.is_float ? ": it is the float model again" : " as measured; the rows are too few to speak of others";
   rows.emplace_back("budget", said);
 }
 
@@ -142,12 +148,10 @@ Json ToJson(const QuantizeReport& report) {
   for (const auto& [name, snr] : report.worst) worst.Add(Json().Set("sample", name).Set("snr_db", snr));
   Json proof;
   if (report.proof_samples > 0) {
-    proof.Set("rows", report.proof_samples)
-        .Set("snr_db", report.proof.snr)
-        .Set("cosine", report.proof.cosine)
-        .Set("max_rel", report.proof.max_rel)
-        .Set("agree_pct", report.proof.agree)
-        .Set("finite", report.proof.finite);
+    proof.Set("rows", report.proof_samples).Set("apart", report.proof_is_apart).Set("finite", report.proof.finite);
+    if (report.proof.numbers)
+      proof.Set("snr_db", report.proof.snr).Set("cosine", report.proof.cosine).Set("max_rel", report.proof.max_rel);
+    if (report.proof.rows > 0) proof.Set("agree_pct", report.proof.agree);
     if (report.proof.top1) proof.Set("top1_pct", *report.proof.top1).Set("float_top1_pct", *report.proof.float_top1);
   }
   Json json = Json()

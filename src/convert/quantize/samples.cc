@@ -113,8 +113,9 @@ void Samples::AddFile(size_t file, int64_t batch) {
     rows = array->dim(0);
     if (shape && (*shape)[0].known()) fixed = *(*shape)[0].value;
   }
-  has_labels_ |= Find(arrays, "labels") != nullptr;
-  if (!batched || rows < 0) return places_.push_back({file, 0, 0});
+  const bool is_whole = !batched || rows < 0;
+  LookAtLabels(file, is_whole ? -1 : rows);
+  if (is_whole) return places_.push_back({file, 0, 0, met_++ % 4 == 3});
   if (fixed >= 0) {
     if (fixed == 0 || rows % fixed != 0)
       Fail(ErrorCode::kInvalidArgument, files_[file], ": ", rows, " rows cannot be cut into the model's batches of ",
@@ -122,7 +123,35 @@ void Samples::AddFile(size_t file, int64_t batch) {
     batch = fixed;
     is_fixed_ = true;
   }
-  for (int64_t begin = 0; begin < rows; begin += batch) places_.push_back({file, begin, std::min(batch, rows - begin)});
+  const int64_t unit = is_fixed_ ? batch : 1, block = 4 * batch;
+  for (int64_t begin = 0; begin < rows; begin += block) {
+    const int64_t end = std::min(rows, begin + block), before = met_ / 4;
+    met_ += (end - begin) / unit;
+    const int64_t proof = std::max(begin, end - (met_ / 4 - before) * unit);
+    AddRows(file, begin, proof, batch, false);
+    AddRows(file, proof, end, batch, true);
+  }
+}
+
+void Samples::AddRows(size_t file, int64_t begin, int64_t end, int64_t batch, bool is_proof) {
+  for (; begin < end; begin += batch) places_.push_back({file, begin, std::min(batch, end - begin), is_proof});
+}
+
+int64_t Samples::all_rows() const {
+  int64_t all = 0;
+  for (const Place& place : places_) all += std::max<int64_t>(1, place.count);
+  return all;
+}
+
+void Samples::LookAtLabels(size_t file, int64_t rows) {
+  const Tensor* labels = Find(Open(file), "labels");
+  if (!labels) return;
+  has_labels_ = true;
+  if (rows >= 0 && labels->rank() > 0 && labels->dim(0) != rows)
+    Fail(ErrorCode::kInvalidArgument, files_[file], ": there are ", labels->dim(0), " labels for ", rows,
+         " rows; one for each row is needed");
+  if (labels->rank() == 0 || !IsInteger(labels->dtype()))
+    wrong_labels_ = Cat(files_[file], ": 'labels' are ", labels->dtype(), " ", labels->shape());
 }
 
 const NamedTensors& Samples::Open(size_t file) const {
@@ -181,7 +210,6 @@ std::vector<int64_t> Samples::Labels(size_t sample) const {
   const Tensor* labels = Find(Open(place.file), "labels");
   if (!labels || labels->rank() == 0 || !IsInteger(labels->dtype())) return {};
   if (place.count == 0) return ToInt64Vector(Readable(*labels));
-  if (labels->dim(0) < place.begin + place.count) return {};
   return ToInt64Vector(Readable(labels->Rows(place.begin, place.count)));
 }
 

@@ -50,6 +50,11 @@ double BitsOf(const Rung& rung) {
 
 double TimePart(const Rung& rung) { return rung.way == Way::kStatic ? 0.35 : rung.way == Way::kDynamic ? 0.45 : 1.0; }
 
+// Where no output has noise, the part of the whole numbers that change goes with its root.
+double AnswerSnr(const Faithfulness& found) {
+  return found.numbers ? found.snr : -20 * std::log10(std::max(1e-10, 1 - found.agree / 100));
+}
+
 class Measuring {
  public:
   Measuring(Workshop& workshop, const Judge& judge, RangeMethod ranges, size_t layers, bool remember)
@@ -94,11 +99,12 @@ class Measuring {
     const double of_weights = rung.way == Way::kWeights ? workshop_.WeightSnr(scheme, layer) : 0;
     if (!prefixes_) {
       const auto session = Session::FromModel(workshop_.Write(scheme), options_);
-      return {quick_.Compare(*session).snr, of_weights};
+      return {AnswerSnr(quick_.Compare(*session)), of_weights};
     }
     const Scheme rest = SchemeFrom(scheme, prefixes_->begin());
     const auto session = Session::FromModel(WriteScheme(prefixes_->Rest(), rest, workshop_.opset()), options_);
-    return {quick_.Compare(*session, [&](size_t place) { return prefixes_->Inputs(place); }).snr, of_weights};
+    const auto inputs = [&](size_t place) { return prefixes_->Inputs(place); };
+    return {AnswerSnr(quick_.Compare(*session, inputs)), of_weights};
   }
 
   Workshop& workshop_;
@@ -191,11 +197,15 @@ size_t RungSearch::Guess(const Goal& goal, size_t known, double loss) const {
   return last_;
 }
 
-Trial RungSearch::Run(const Goal& goal, Trial start) {
-  size_t fails = at_, holds = last_, nearest = at_, known = at_;
-  double nearest_loss = goal.Loss(start.found), loss = nearest_loss;
+Trial RungSearch::Run(const Goal& goal, Trial start, size_t least) {
+  if (at_end()) return start;
+  if (goal.Met(start.found)) {
+    if (least == 0) return start;
+    return TryAt(at_ = std::min(at_ + least, last_));
+  }
+  size_t fails = std::min(at_ + std::max<size_t>(least, 1), last_) - 1, holds = last_, nearest = at_, known = at_;
+  double loss = goal.Loss(start.found), nearest_loss = least > 0 ? INFINITY : loss;
   Trial best = std::move(start);
-  if (goal.Met(best.found) || at_end()) return best;
   bool held = false;
   for (int turn = 0; holds - fails > (held ? 1u : 0u); ++turn) {
     if (held && CostAt(holds) - CostAt(fails) < kFineEnough) break;

@@ -25,9 +25,9 @@ class RungSearch {
   RungSearch(Workshop& workshop, const Judge& judge, RangeMethod ranges, const std::vector<Rung>& rungs,
              double most_more_bits);
 
-  // Goes on from where it stands, whose trial is `start`, as far as the goal takes. The trial that holds, or the
-  // nearest.
-  Trial Run(const Goal& goal, Trial start);
+  // Goes on from where it stands, whose trial is `start`, as far as the goal takes and by at least so many lifts, where
+  // there are as many. The trial that holds, or the nearest.
+  Trial Run(const Goal& goal, Trial start, size_t least = 0);
 
   std::vector<Rung> rungs() const { return At(at_); }
   bool at_end() const { return at_ == last_; }

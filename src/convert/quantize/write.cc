@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "convert/convert.h"
@@ -182,7 +183,7 @@ class Writer {
   void PutHalf(Node copy, const Layer& layer) {
     for (std::string& input : copy.inputs) {
       if (std::find(layer.weights.begin(), layer.weights.end(), input) == layer.weights.end()) continue;
-      std::string& wide = dequantized_[input];
+      std::string& wide = dequantized_[{input, 16, 0}];
       if (wide.empty()) {
         wide = Name("f");
         Put(Widening(Constant("h", CastTensor(Weight(input), DType::kFloat16)), wide));
@@ -211,7 +212,7 @@ class Writer {
   }
 
   std::string Dequantized(const Layer& layer, const std::string& weight, const CodedMatrix& matrix) {
-    std::string& made = dequantized_[weight];
+    std::string& made = dequantized_[{weight, matrix.bits, matrix.block}];
     if (!made.empty()) return made;
     const Tensor& tensor = Weight(weight);
     // Blocks lie along the depth, which must be one axis.
@@ -382,7 +383,7 @@ class Writer {
 
   void PutBitBlocks(const Node& node, const Layer& layer, const LayerScheme& how) {
     const CodedMatrix& matrix = *how.matrices[0];
-    std::vector<std::string>& parts = bit_weights_[layer.weights[0]];
+    std::vector<std::string>& parts = bit_weights_[{layer.weights[0], matrix.bits, matrix.block}];
     if (parts.empty()) {
       const int64_t blob = matrix.block * matrix.bits / 8, per = 8 / matrix.bits;
       Tensor packed = Tensor::Zeros(DType::kUInt8, {matrix.rows, matrix.blocks, blob});
@@ -430,8 +431,12 @@ class Writer {
   std::map<std::string, int> named_;  // how many of each kind
   std::map<std::pair<DType, int32_t>, std::string> zero_points_;
   std::map<size_t, size_t> by_node_, adders_;
-  std::map<std::string, std::string> coded_, dequantized_;
-  std::map<std::string, std::vector<std::string>> dynamic_, dynamic_weights_, tables_, bit_weights_;
+  std::map<std::string, std::string> coded_;
+  std::map<std::string, std::vector<std::string>> dynamic_, dynamic_weights_, tables_;
+  // Layers that share a weight share its codes, where they want it in as many bits and blocks.
+  using Form = std::tuple<std::string, int, int64_t>;
+  std::map<Form, std::string> dequantized_;
+  std::map<Form, std::vector<std::string>> bit_weights_;
 };
 
 }  // namespace

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .quant_utils import NamedEnum
 
-class CalibrationMethod(enum.Enum):
+
+class CalibrationMethod(NamedEnum):
     MinMax = 0
     Entropy = 1
     Percentile = 2

@@ -63,7 +63,7 @@ def quantize_static(model_input: Model, model_output: str | os.PathLike[str], ca
                     calibrate_method: CalibrationMethod = CalibrationMethod.MinMax,
                     calibration_providers: Sequence[str] | None = None,
                     extra_options: Mapping[str, Any] | None = None) -> None:
-    """Ranges of activations from what the reader gives; convolutions and products in eight bits.
+    """Ranges of activations from all that the reader gives; convolutions and products in eight bits.
 
     Of `extra_options`, ActivationSymmetric, CalibTensorRangeSymmetric, CalibPercentile and QuantizeBias have an effect.
     """
@@ -76,7 +76,8 @@ def quantize_static(model_input: Model, model_output: str | os.PathLike[str], ca
     percentile = float(extra.pop("CalibPercentile", 99.999))
     whole_bias = bool(extra.pop("QuantizeBias", True)) or quant_format == QuantFormat.QOperator
     no_effect("quantize_static", extra_options=extra)
-    _quantize(model_input, model_output, data=samples_of(calibration_data_reader), form="static", target="onnxruntime",
+    _quantize(model_input, model_output, data=samples_of(calibration_data_reader), keep_rows=False, form="static",
+              target="onnxruntime",
               ranges=_RANGES[calibrate_method], percentile=percentile, per_channel=per_channel,
               signed_activations=activation_type == QuantType.QInt8, symmetric=symmetric, whole_bias=whole_bias,
               unsigned_weights=weight_type == QuantType.QUInt8, seven_bits=reduce_range,

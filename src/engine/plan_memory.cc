@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <climits>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "base/check_run.h"
@@ -63,13 +62,12 @@ class Timeline {
 MemoryPlan PlanMemory(const std::vector<Lifetime>& lifetimes) {
   MemoryPlan plan;
   plan.offsets.resize(lifetimes.size());
-  std::vector<size_t> order(lifetimes.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
+  std::vector<std::pair<size_t, size_t>> order;
+  for (size_t i = 0; i < lifetimes.size(); ++i) order.emplace_back(SIZE_MAX - lifetimes[i].bytes, i);
+  std::sort(order.begin(), order.end());
   Timeline placed(lifetimes);
   std::vector<std::pair<size_t, size_t>> beside;  // where they begin and end
-  for (size_t index : order) {
+  for (const auto& [rank, index] : order) {
     const Lifetime& mine = lifetimes[index];
     size_t bytes = Padded(mine.bytes), best = 0, best_gap = SIZE_MAX, end_so_far = 0;
     CheckRun();

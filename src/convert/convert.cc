@@ -32,13 +32,12 @@ void DowngradeWithInference(Model& model, int64_t target) {
   InferOptions options;
   options.on_error = [](const Node&, const Error&) {};  // the check at the end says it better
   GraphFacts facts = InferGraph(model.graph, {}, options);
-  auto inferred = [&](const std::string& name) -> const Type* {
-    if (const ValueFacts* found = facts.Find(name)) return &found->type;
-    for (const auto& [body, values] : facts.bodies)
-      if (auto it = values.find(name); it != values.end()) return &it->second.type;
-    return nullptr;
-  };
-  Downgrade(model, target, inferred);
+  facts.bodies.emplace(nullptr, std::move(facts.values));
+  Downgrade(model, target, [&](const Graph* body, const std::string& name) -> const Type* {
+    const FactsByName& values = facts.bodies[body];
+    auto it = values.find(name);
+    return it == values.end() ? nullptr : &it->second.type;
+  });
 }
 
 // The one word of an old opset that has no newer one (see docs/opsets.md); the standard's schemas do not list words.

@@ -63,6 +63,13 @@ void FixDimensions(Graph& graph, const std::map<std::string, int64_t>& sizes) {
     Fail(ErrorCode::kInvalidArgument, "no input has a dimension named '", Printable(*unused.begin()), "'");
 }
 
+GraphFacts FactsOfAnyRun(const Graph& graph) {
+  InferOptions options;
+  options.defaults_may_change = true;
+  options.on_error = [](const Node&, const Error&) {};  // who runs the model says it better
+  return InferGraph(graph, {}, options);
+}
+
 // Every rewrite in turn until none finds anything to do, with a count of the nodes that each one saved.
 class Rounds {
  public:
@@ -103,11 +110,7 @@ class Rounds {
     return changed;
   }
 
-  GraphFacts Facts() const {
-    InferOptions options;
-    options.on_error = [](const Node&, const Error&) {};  // who runs the model says it better
-    return InferGraph(graph_, {}, options);
-  }
+  GraphFacts Facts() const { return FactsOfAnyRun(graph_); }
 
   template <class Rewrite>
   void Do(const char* what, const Rewrite& rewrite) {
@@ -125,9 +128,7 @@ class Rounds {
 
 // Shapes for whoever looks at the model next.
 void DescribeValues(Graph& graph) {
-  InferOptions options;
-  options.on_error = [](const Node&, const Error&) {};
-  const GraphFacts facts = InferGraph(graph, {}, options);
+  const GraphFacts facts = FactsOfAnyRun(graph);
   std::set<std::string> described;
   for (const ValueInfo& output : graph.outputs) described.insert(output.name);
   graph.value_infos.clear();

@@ -34,6 +34,7 @@ std::unique_ptr<InferredGraph> Infer(const Model& model) {
     inferred->graph = std::move(copy.graph);
     InferOptions options;
     options.largest_computed = kLargestFolded;
+    options.defaults_may_change = true;
     options.on_error = [](const Node&, const Error&) {};  // the lint for the standard speaks of them
     inferred->facts = InferGraph(inferred->graph, {}, options);
     return inferred;
@@ -62,12 +63,19 @@ const InferredGraph* Patient::inferred() const {
 
 namespace {
 
+// Bodies beside each other may use a name for different things, of which nothing is known then.
 const ValueFacts* FindFacts(const InferredGraph* inferred, const std::string& name) {
   if (!inferred) return nullptr;
   if (const ValueFacts* found = inferred->facts.Find(name)) return found;
-  for (const auto& [body, values] : inferred->facts.bodies)
-    if (auto it = values.find(name); it != values.end()) return &it->second;
-  return nullptr;
+  const ValueFacts* only = nullptr;
+  for (const auto& [body, values] : inferred->facts.bodies) {
+    auto it = values.find(name);
+    if (it == values.end()) continue;
+    if (only && (ToText(only->type) != ToText(it->second.type) || only->constant || it->second.constant))
+      return nullptr;
+    only = &it->second;
+  }
+  return only;
 }
 
 }  // namespace

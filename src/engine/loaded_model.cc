@@ -24,8 +24,8 @@ bool IsOpen(const OpenAxes& open, const std::string& input, size_t axis) {
 
 // Two runs may share a program when this text is the same for both.
 std::string ProgramKey(const std::vector<const NamedValue*>& given, const std::vector<std::string>& results,
-                       const OpenAxes& open) {
-  std::string key;
+                       const OpenAxes& open, bool is_as_told) {
+  std::string key = is_as_told ? "" : "!";
   for (const NamedValue* input : given) {
     key += input->first;
     const Value& value = input->second;
@@ -46,10 +46,10 @@ std::string ProgramKey(const std::vector<const NamedValue*>& given, const std::v
 }
 
 // Takes the sizes of open axes out of a type; what the model calls them stays, so that equal ones are known to be
-// equal.
-void OpenAxesOf(const NamedValue& input, const OpenAxes& open, const Model& model, Type& type) {
+// equal, where they are.
+void OpenAxesOf(const NamedValue& input, const OpenAxes& open, const Model& model, bool is_as_told, Type& type) {
   if (open.empty() || !type.shape) return;
-  const ValueInfo* declared = model.graph.FindInput(input.first);
+  const ValueInfo* declared = is_as_told ? model.graph.FindInput(input.first) : nullptr;
   for (size_t axis = 0; axis < type.shape->size(); ++axis) {
     if (!IsOpen(open, input.first, axis)) continue;
     const bool named = declared && declared->type.shape && axis < declared->type.shape->size() &&
@@ -71,6 +71,15 @@ bool MentionsHalves(const Graph& graph) {
     for (const Node& node : inner.nodes) found |= node.Int("to", 0) == static_cast<int64_t>(DType::kFloat16);
   });
   return found;
+}
+
+bool Makes(const Graph& graph, const std::vector<std::string>& results) {
+  NameTable there(graph.initializers.size() + graph.nodes.size());
+  for (const ValueInfo& info : graph.inputs) there.Add(info.name);
+  for (const StoredTensor& tensor : graph.initializers) there.Add(tensor.name);
+  for (const Node& node : graph.nodes)
+    for (const std::string& output : node.outputs) there.Add(output);
+  return std::all_of(results.begin(), results.end(), [&](const std::string& name) { return there.Has(name); });
 }
 
 // Inside, halves may be computed as floats, which a caller who asks for a value there is not to see.
@@ -114,14 +123,23 @@ LoadedModel::~LoadedModel() {
   weights_.Save();
 }
 
-bool LoadedModel::FastGraphMakes(const std::vector<std::string>& results) const {
-  if (!fast_graph_) return false;
-  NameTable there(fast_graph_->initializers.size() + fast_graph_->nodes.size());
-  for (const ValueInfo& info : fast_graph_->inputs) there.Add(info.name);
-  for (const StoredTensor& tensor : fast_graph_->initializers) there.Add(tensor.name);
-  for (const Node& node : fast_graph_->nodes)
-    for (const std::string& output : node.outputs) there.Add(output);
-  return std::all_of(results.begin(), results.end(), [&](const std::string& name) { return there.Has(name); });
+// Every default is as it was, and dimensions of one name have one size.
+bool LoadedModel::IsAsFirstTold(const std::vector<const NamedValue*>& given) const {
+  if (given.size() > inputs_.size()) return false;
+  NameTable names;
+  std::vector<int64_t> sizes;
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i]->second.is_tensor() || !inputs_[i].type.shape) continue;
+    const Shape& shape = given[i]->second.tensor().shape();
+    for (size_t axis = 0; axis < shape.rank(); ++axis) {
+      const Dim& dim = (*inputs_[i].type.shape)[axis];
+      if (!dim.named()) continue;
+      const uint32_t number = names.Add(dim.symbol);
+      if (number == sizes.size()) sizes.push_back(shape[axis]);
+      if (sizes[number] != shape[axis]) return false;
+    }
+  }
+  return true;
 }
 
 const Graph& LoadedModel::AsWritten() {
@@ -129,9 +147,29 @@ const Graph& LoadedModel::AsWritten() {
   return *as_written_;
 }
 
+const Graph& LoadedModel::FastForAny() {
+  fast_for_any_once_.Do([&] {
+    Graph graph = PrepareGraph(model_, threads_, Weights::kAsTheyLie);
+    std::vector<StoredTensor> defaults;
+    for (ValueInfo& input : graph.inputs)
+      if (input.type.shape)
+        for (Dim& dim : *input.type.shape)
+          if (dim.named()) dim = Dim();
+    std::erase_if(graph.initializers, [&](StoredTensor& stored) {
+      if (!graph.FindInput(stored.name)) return false;
+      defaults.push_back(std::move(stored));
+      return true;
+    });
+    compilers_.first().Rewrite(graph);
+    for (StoredTensor& stored : defaults) graph.initializers.push_back(std::move(stored));
+    fast_for_any_ = std::move(graph);
+  });
+  return *fast_for_any_;
+}
+
 std::shared_ptr<const Program> LoadedModel::Build(const std::vector<const NamedValue*>& given,
                                                   const std::vector<std::string>& results, const OpenAxes& open,
-                                                  ThreadPool* pool) {
+                                                  bool is_as_told, ThreadPool* pool) {
   const Uncounted of_the_model;
   weights_.PutBack();
   FactsByName known;
@@ -141,15 +179,16 @@ std::shared_ptr<const Program> LoadedModel::Build(const std::vector<const NamedV
     names.push_back(input->first);
     spaces.push_back(input->second.is_tensor() ? &input->second.tensor().space() : &HostMemory());
     Type type = TypeOf(input->second);
-    OpenAxesOf(*input, open, model_, type);
+    OpenAxesOf(*input, open, model_, is_as_told, type);
     known[input->first].type = input->second.is_tensor() ? std::move(type) : Type{};
   }
   // A contradiction that inference finds is met again by the kernel, which knows the values and says more.
   InferOptions infer;
   infer.on_error = [](const Node&, const Error&) {};
   infer.weights_anywhere = true;
-  const bool is_fast = FastGraphMakes(results);
-  const Graph* chosen = is_fast ? &*fast_graph_ : &AsWritten();
+  const Graph* chosen = !fast_graph_ ? nullptr : is_as_told ? &*fast_graph_ : &FastForAny();
+  const bool is_fast = chosen && Makes(*chosen, results);
+  if (!is_fast) chosen = &AsWritten();
   GraphFacts facts;
   std::shared_ptr<const Graph> special;
   if (is_fast && AreOutputsOf(model_.graph, results))
@@ -180,7 +219,9 @@ std::shared_ptr<const Program> LoadedModel::Build(const std::vector<const NamedV
 std::shared_ptr<const ProgramCache::Entry> LoadedModel::ProgramFor(const std::vector<const NamedValue*>& given,
                                                                    const std::vector<std::string>& results,
                                                                    const OpenAxes& open, ThreadPool* pool) {
-  return programs_.Get(ProgramKey(given, results, open), [&] { return Build(given, results, open, pool); });
+  const bool is_as_told = IsAsFirstTold(given);
+  return programs_.Get(ProgramKey(given, results, open, is_as_told),
+                       [&] { return Build(given, results, open, is_as_told, pool); });
 }
 
 }  // namespace ferry

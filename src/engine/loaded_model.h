@@ -45,17 +45,20 @@ class LoadedModel {
                                                         ThreadPool* pool);
 
  private:
-  bool FastGraphMakes(const std::vector<std::string>& results) const;
+  bool IsAsFirstTold(const std::vector<const NamedValue*>& given) const;
   const Graph& AsWritten();
+  const Graph& FastForAny();
   std::shared_ptr<const Program> Build(const std::vector<const NamedValue*>& given,
-                                       const std::vector<std::string>& results, const OpenAxes& open, ThreadPool* pool);
+                                       const std::vector<std::string>& results, const OpenAxes& open, bool is_as_told,
+                                       ThreadPool* pool);
 
   const Model model_;
   const int threads_;
   const CompilerList compilers_;
   std::optional<Graph> fast_graph_;  // rewritten for speed: some values are gone
-  MakeOnce as_written_once_;
-  std::optional<Graph> as_written_;  // made when one of those is asked for
+  MakeOnce as_written_once_, fast_for_any_once_;
+  std::optional<Graph> as_written_;    // made when one of those is asked for
+  std::optional<Graph> fast_for_any_;  // trusts no default and no name of a dimension; made for inputs that break those
   std::vector<ValueInfo> inputs_, overridable_;
   const uint64_t number_;
 

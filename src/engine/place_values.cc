@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <utility>
 
 #include "engine/plan_memory.h"
 
@@ -47,18 +48,22 @@ class ValuePlacer {
     for (int slot : plan_.results) read(slot, INT_MAX);
   }
 
-  int Root(int slot) const {
-    while (root_[static_cast<size_t>(slot)] != slot) slot = root_[static_cast<size_t>(slot)];
-    return slot;
+  // Ways are shortened once they are known: a chain of thousands of nodes may share one memory.
+  int Root(int slot) {
+    int root = slot;
+    size_t shift = 0;
+    for (; root_[static_cast<size_t>(root)] != root; root = root_[static_cast<size_t>(root)])
+      shift += shift_[static_cast<size_t>(root)];
+    while (slot != root) {
+      const auto i = static_cast<size_t>(slot);
+      slot = std::exchange(root_[i], root);
+      shift -= std::exchange(shift_[i], shift);
+    }
+    return root;
   }
 
   // Bytes from where the root's memory begins.
-  size_t ShiftOf(int slot) const {
-    size_t shift = 0;
-    for (; root_[static_cast<size_t>(slot)] != slot; slot = root_[static_cast<size_t>(slot)])
-      shift += shift_[static_cast<size_t>(slot)];
-    return shift;
-  }
+  size_t ShiftOf(int slot) { return Root(slot) == slot ? 0 : shift_[static_cast<size_t>(slot)]; }
 
   // Joins values that can be the same memory: views, parts of a Concat with its result, and the output of an in-place
   // kernel with one of its inputs.

@@ -57,6 +57,8 @@ class Inference {
 
   // The same for what is not known yet.
   void AddDeclared(const Graph& graph, FactsByName& values) {
+    if (options_.defaults_may_change)
+      for (const ValueInfo& input : graph.inputs) values.try_emplace(input.name, ValueFacts{.type = input.type});
     for (const StoredTensor& initializer : graph.initializers) {
       if (!initializer.problem.empty() || !initializer.tensor.defined() || values.count(initializer.name)) continue;
       const Tensor& tensor = initializer.tensor;

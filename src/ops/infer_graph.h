@@ -19,6 +19,8 @@ struct InferOptions {
   int64_t largest_computed = 4096;
   // Weights that cannot be read where they lie are constants all the same, for those who can.
   bool weights_anywhere = false;
+  // Inputs with defaults may be given other values: only what is declared of them holds.
+  bool defaults_may_change = false;
   // Told of each node whose rule finds a contradiction; its outputs stay unknown. Without it the first one is thrown.
   std::function<void(const Node&, const Error&)> on_error;
 };

@@ -173,5 +173,31 @@ TEST(Convert, NodesWithTooFewInputsAreRefused) {
   EXPECT_THROW(ConvertOpset(split, 11), Error);
 }
 
+// The same name stands for values of other ranks in bodies beside each other.
+TEST(Convert, ShapesAreThoseOfTheBody) {
+  auto body = [](Node first, const char* axes) {
+    auto graph = std::make_shared<Graph>();
+    graph->name = axes;
+    graph->nodes = {std::move(first), MakeNode("ReduceSum", {"t", axes}, {"s"}, {{"keepdims", int64_t{0}}}),
+                    MakeNode("Reshape", {"s", "shape"}, {"o"})};
+    graph->initializers = {MakeStored(axes, Tensor::FromVector<int64_t>({-1}))};
+    graph->outputs = {MakeInfo("o", DType::kFloat, {2, 3})};
+    return graph;
+  };
+  const Model model = MakeModel(
+      {MakeInfo("x", DType::kFloat, {2, 3, 4}), MakeInfo("c", DType::kBool, SymbolicShape())},
+      {MakeNode("If", {"c"}, {"y"},
+                {{"then_branch", body(MakeNode("Relu", {"x"}, {"t"}), "one")},
+                 {"else_branch", body(MakeNode("Unsqueeze", {"x", "zero"}, {"t"}), "other")}})},
+      {MakeInfo("y", DType::kFloat, {2, 3})},
+      {MakeStored("shape", Tensor::FromVector<int64_t>({2, 3})), MakeStored("zero", Tensor::FromVector<int64_t>({0}))},
+      13);
+  const Model converted = ConvertOpset(model, 10);
+  Tensor x(DType::kFloat, {2, 3, 4});
+  for (int64_t i = 0; i < x.size(); ++i) x.MutableData<float>()[i] = static_cast<float>(i);
+  for (bool taken : {true, false})
+    EXPECT_EQ(ExplainDifference(model, converted, {{"x", x}, {"c", Tensor::Scalar(taken)}}), "");
+}
+
 }  // namespace
 }  // namespace ferry

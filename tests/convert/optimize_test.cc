@@ -131,5 +131,17 @@ TEST(Optimize, NetworksKeepTheirAnswers) {
   EXPECT_GE(count, 25u);
 }
 
+// Whoever runs the model may give another value for an input with a default.
+TEST(Optimize, DefaultsOfInputsAreNotFolded) {
+  const Model model = MakeModel(
+      {MakeInfo("x", DType::kFloat, {2}), MakeInfo("s", DType::kFloat, {2}), MakeInfo("shape", DType::kInt64, {1})},
+      {MakeNode("Mul", {"s", "two"}, {"s2"}), MakeNode("Add", {"x", "s2"}, {"a"}),
+       MakeNode("Reshape", {"a", "shape"}, {"y"})},
+      {MakeInfo("y", DType::kFloat, {Dim()})},
+      {MakeStored("s", Tensor::FromVector<float>({1, 1})), MakeStored("two", Tensor::FromVector<float>({2})),
+       Ints("shape", {2})});
+  EXPECT_EQ(OpsOf(OptimizeModel(model).model), (Ops{"Mul", "Add", "Reshape"}));
+}
+
 }  // namespace
 }  // namespace ferry

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <climits>
 #include <random>
+
+#include "engine/session.h"
+#include "tests/support/graphs.h"
 
 namespace ferry {
 namespace {
@@ -37,6 +41,38 @@ TEST(PlanMemory, AChainNeedsTwoBuffers) {
   std::vector<Lifetime> chain;
   for (int i = 0; i < 20; ++i) chain.push_back({1024, i, i + 1});
   EXPECT_EQ(PlanMemory(chain).arena_bytes, 2048u);
+}
+
+// Among them one that lasts for ever and one that nobody writes.
+TEST(PlanMemory, ManyShortLivesArePlannedFast) {
+  std::vector<Lifetime> lifetimes;
+  for (int i = 0; i < 200000; ++i) lifetimes.push_back({static_cast<size_t>(i % 7 + 1) * 64, i, i + 1 + i % 3});
+  lifetimes.push_back({64, 5, INT_MAX});
+  lifetimes.push_back({64, INT_MAX, -1});
+  const MemoryPlan plan = PlanMemory(lifetimes);
+  EXPECT_LE(plan.arena_bytes, 64u * 64);
+  for (size_t i = 0; i + 4 < 5000; ++i)
+    for (size_t j = i + 1; j < i + 4; ++j)
+      EXPECT_FALSE(Overlap(lifetimes[i], plan.offsets[i], lifetimes[j], plan.offsets[j])) << i << ", " << j;
+}
+
+// Memory shared along the whole chain.
+TEST(PlanMemory, LongChainsArePlannedInTime) {
+  constexpr int kNodes = 60000;
+  std::vector<Node> nodes;
+  std::string last = "x";
+  for (int i = 0; i < kNodes; ++i) {
+    std::string next = Cat("v", i);
+    nodes.push_back(testing::MakeNode("Neg", {last}, {next}));
+    last = next;
+  }
+  nodes.push_back(testing::MakeNode("Tanh", {last}, {"y"}));
+  const Model model = testing::MakeModel({testing::MakeInfo("x", DType::kFloat, {4})}, nodes, {testing::MakeInfo("y")});
+  SessionOptions options{.threads = 1, .optimize = false};
+  options.limits.time = std::chrono::seconds(20);
+  const auto session = Session::FromModel(CopyDeep(model), options);
+  const Tensor y = session->Run(std::vector<NamedValue>{{"x", Tensor::Zeros(DType::kFloat, {4})}})[0].tensor();
+  EXPECT_EQ(y.Data<float>()[0], 0.0f);
 }
 
 }  // namespace

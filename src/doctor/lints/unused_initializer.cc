@@ -23,11 +23,16 @@ std::unordered_set<std::string> ReadNames(const Model& model) {
   return names;
 }
 
+// Callers may give a value for an input with a default, read or not.
+bool IsUnread(const Graph& graph, const StoredTensor& tensor, const std::unordered_set<std::string>& read) {
+  return !read.count(tensor.name) && !graph.FindInput(tensor.name);
+}
+
 void Look(const Patient& patient, FindingList& findings) {
   std::unordered_set<std::string> read = ReadNames(patient.model());
   ForEachGraph(patient.model().graph, [&](const Graph& graph) {
     for (const StoredTensor& tensor : graph.initializers) {
-      if (read.count(tensor.name)) continue;
+      if (!IsUnread(graph, tensor, read)) continue;
       uint64_t bytes = tensor.tensor.defined() ? tensor.tensor.bytes() : 0;
       Finding& finding = findings.Add({.value = tensor.name}, "initializer that nothing reads");
       finding.evidence.emplace_back("bytes", Cat(bytes));
@@ -40,13 +45,12 @@ void Fix(const Patient&, Model& model, FixLog& log) {
   std::unordered_set<std::string> read = ReadNames(model);
   ForEachGraph(model.graph, [&](const Graph& found) {
     Graph& graph = const_cast<Graph&>(found);
-    auto unread = [&](const StoredTensor& tensor) { return !read.count(tensor.name); };
+    auto unread = [&](const StoredTensor& tensor) { return IsUnread(graph, tensor, read); };
     for (const StoredTensor& tensor : graph.initializers) {
       if (!unread(tensor)) continue;
       log.changes.push_back(Cat("initializer '", Printable(tensor.name), "' is removed"));
       auto same = [&](const ValueInfo& info) { return info.name == tensor.name; };
-      for (auto* list : {&graph.inputs, &graph.value_infos})
-        list->erase(std::remove_if(list->begin(), list->end(), same), list->end());
+      std::erase_if(graph.value_infos, same);
     }
     graph.initializers.erase(std::remove_if(graph.initializers.begin(), graph.initializers.end(), unread),
                              graph.initializers.end());

@@ -36,8 +36,17 @@ void DropDefaults(Node& node, const Schema& newest, const Schema& older) {
 
 class Downgrader {
  public:
-  Downgrader(Model& model, int64_t target, const std::function<const Type*(const std::string&)>& inferred)
-      : names_(model), shared_{.names = names_, .inferred = inferred}, opsets_(model.opsets), target_(target) {}
+  Downgrader(Model& model, int64_t target, const InferredTypes& inferred)
+      : names_(model),
+        shared_{.names = names_, .inferred = {}, .constants = {}},
+        opsets_(model.opsets),
+        target_(target) {
+    shared_.inferred = [this, &inferred](const std::string& name) -> const Type* {
+      for (auto body = around_.rbegin(); body != around_.rend(); ++body)
+        if (const Type* type = inferred(*body, name)) return type;
+      return nullptr;
+    };
+  }
 
   void DowngradeGraph(Graph& graph, Scope* outer) {
     Scope scope(graph.nodes, opsets_, outer);
@@ -58,8 +67,10 @@ class Downgrader {
   void DowngradeBodies(Node& node, Scope& scope) {
     auto downgrade = [&](std::shared_ptr<Graph>& body) {
       if (!body) return;
+      around_.push_back(body.get());
       body = std::make_shared<Graph>(*body);
       DowngradeGraph(*body, &scope);
+      around_.pop_back();
     };
     for (Attribute& attribute : node.attributes) {
       if (auto* one = std::get_if<std::shared_ptr<Graph>>(&attribute.held)) {
@@ -139,13 +150,14 @@ class Downgrader {
 
   NameMaker names_;
   RewriteShared shared_;
+  std::vector<const Graph*> around_ = {nullptr};  // the main graph and the bodies on the way, as they were inferred
   const std::vector<OpsetImport> opsets_;
   const int64_t target_;
 };
 
 }  // namespace
 
-void Downgrade(Model& model, int64_t target, const std::function<const Type*(const std::string&)>& inferred) {
+void Downgrade(Model& model, int64_t target, const InferredTypes& inferred) {
   if (target < kOldestTarget || target > NewestOpset(""))
     Fail(ErrorCode::kInvalidArgument, "models can be converted to opsets ", kOldestTarget, " to ", NewestOpset(""),
          ", not ", target);

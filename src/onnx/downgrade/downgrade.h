@@ -9,11 +9,14 @@
 
 namespace ferry {
 
+// The type of a value that the main graph (null) or one of its bodies makes itself; null when it is not known.
+using InferredTypes = std::function<const Type*(const Graph* body, const std::string& name)>;
+
 inline constexpr int64_t kOldestTarget = 7;
 
 // `model` is at the newest opset of ai.onnx and has no functions; `inferred` gives the types and shapes of its values
 // (rules need ranks). Edits in place and sets the import. Throws kUnsupported, naming the node and the reason. What the
 // rules let pass is not yet proven to be valid: check the result.
-void Downgrade(Model& model, int64_t target, const std::function<const Type*(const std::string&)>& inferred);
+void Downgrade(Model& model, int64_t target, const InferredTypes& inferred);
 
 }  // namespace ferry

@@ -340,9 +340,7 @@ Json ReadConfigText(std::string_view text, const std::string& name) {
   if (begin == std::string_view::npos) return Json::Object{};
   if (text[begin] != '{') return ParseProtoText(text, Schema(), name);
   try {
-    Json given = Json::Parse(text, {.depth = 64, .bytes = size_t{4} << 20});
-    WithDefaults(given, Schema());  // checks every field
-    return given;
+    return Normalized(Json::Parse(text, {.depth = 64, .bytes = size_t{4} << 20}), Schema());
   } catch (const Refusal&) {
     throw;
   } catch (const std::exception& error) {

@@ -69,6 +69,28 @@ TEST(ProtoJson, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(back.At("version_policy").At("specific").At("versions").AsArray().size(), 2u);
 }
 
+TEST(ProtoJson, TakesTheFormsOfProtobufsOwnJson) {
+  const Json json = ReadConfigText(
+      "{\"maxBatchSize\": 4.0, \"input\": [{\"name\": \"x\", \"dataType\": \"type_fp32\", \"dims\": [\"-1\", 3]},"
+      "{\"name\": \"z\", \"data_type\": 9}], \"platform\": null, \"dynamicBatching\": {"
+      "\"preferredBatchSize\": [\"2\", 4.0], \"maxQueueDelayMicroseconds\": \"18446744073709551615\","
+      "\"priorityQueuePolicy\": {\"2\": {\"timeoutAction\": \"delay\"}}}}",
+      "config");
+  EXPECT_EQ(
+      json.Dump(-1),
+      "{\"max_batch_size\": 4, \"input\": [{\"name\": \"x\", \"data_type\": \"TYPE_FP32\", \"dims\": [-1, 3]}, "
+      "{\"name\": \"z\", \"data_type\": \"TYPE_INT64\"}], \"dynamic_batching\": {\"preferred_batch_size\": [2, 4], "
+      "\"max_queue_delay_microseconds\": 18446744073709551615, "
+      "\"priority_queue_policy\": {\"2\": {\"timeout_action\": \"DELAY\"}}}}");
+  EXPECT_EQ(ReadConfigText("{\"max_batch_size\": 0}", "config").Dump(-1), "{\"max_batch_size\": 0}");
+  for (const char* wrong :
+       {"{\"max_batch_size\": 4.5}", "{\"max_batch_size\": \"four\"}", "{\"max_batch_size\": 3000000000}",
+        "{\"maxbatchsize\": 4}", "{\"max_batch_size\": 1, \"maxBatchSize\": 1}",
+        "{\"input\": [{\"data_type\": \"X\"}]}", "{\"dynamic_batching\": {}, \"sequence_batching\": {}}",
+        "{\"dynamic_batching\": {\"priority_queue_policy\": {\"x\": {}}}}"})
+    EXPECT_THROW(ReadConfigText(wrong, "config"), Refusal) << wrong;
+}
+
 TEST(ProtoJson, DamagedMessagesAreRefused) {
   for (size_t length = 1; length < 20; ++length) try {
       DecodeMessage(std::string(length, '\xff'), Config());

@@ -8,7 +8,8 @@ namespace {
 class Http1 : public Protocol, public Answered {
  public:
   explicit Http1(Connection& connection)
-      : connection_(connection), parser_(connection.limits().most_body, connection.limits().most_header) {}
+      : connection_(connection),
+        parser_(connection.limits().most_body, connection.limits().most_binary, connection.limits().most_header) {}
 
   void OnData(std::string_view bytes) override {
     if (waits_ || !pending_.empty()) {
@@ -57,12 +58,10 @@ class Http1 : public Protocol, public Answered {
     if (parser_.status() != 0) {
       refused_ = true;
       keep_alive_ = false;
-      Answer(ErrorResponse(parser_.status(),
-                           parser_.status() == 413
-                               ? Cat("request is larger than the allowed ", connection_.limits().most_body,
-                                     " bytes. Use --http-max-input-size to increase the limit.")
-                           : parser_.status() == 431 ? std::string("the headers are too large")
-                                                     : std::string("the request is no HTTP/1.1")));
+      Answer(parser_.status() == 413
+                 ? parser_.TooLarge()
+                 : ErrorResponse(parser_.status(),
+                                 parser_.status() == 431 ? "the headers are too large" : "the request is no HTTP/1.1"));
       return bytes.size();
     }
     if (parser_.has_header() && !parser_.is_done() && parser_.expects_continue() && !continued_) {

@@ -14,16 +14,18 @@ using boost::system::error_code;
 
 class Parser : public http::basic_parser<true> {
  public:
-  Parser(size_t most_body, size_t most_header) : most_body_(most_body), request(std::make_shared<HttpRequest>()) {
-    body_limit(most_body);
+  Parser(size_t most_body, size_t most_binary, size_t most_header)
+      : most_body_(most_body), most_binary_(most_binary), request(std::make_shared<HttpRequest>()) {
+    body_limit(UINT64_MAX);  // it depends on the headers
     header_limit(static_cast<uint32_t>(most_header));
     eager(true);
   }
 
  private:
-  const size_t most_body_;
+  const size_t most_body_, most_binary_;
 
  public:
+  BodyLimit limit;
   std::shared_ptr<HttpRequest> request;
   bool expects_continue = false;
 
@@ -49,9 +51,13 @@ class Parser : public http::basic_parser<true> {
     text.assign(value.data(), value.size());
     if (key == "expect") expects_continue = text.find("100-continue") != std::string::npos;
   }
-  void on_header_impl(error_code& error) override { error = {}; }
+  void on_header_impl(error_code& error) override {
+    limit = BodyLimitOf(*request, most_body_, most_binary_);
+    CheckLength(content_length(), error);
+  }
   void on_body_init_impl(const boost::optional<uint64_t>& length, error_code& error) override {
-    error = {};
+    CheckLength(length, error);  // again: where the body's first bytes have come, too, Beast goes on after the headers
+    if (error) return;
     // Memory follows what has come: a length is only a claim.
     constexpr uint64_t kTrusted = uint64_t{1} << 20;
     if (length) request->body.reserve(static_cast<size_t>(std::min(*length, kTrusted)));
@@ -61,9 +67,14 @@ class Parser : public http::basic_parser<true> {
   size_t on_chunk_body_impl(uint64_t, string_view bytes, error_code& error) override { return Append(bytes, error); }
   void on_finish_impl(error_code& error) override { error = {}; }
 
+  void CheckLength(const boost::optional<uint64_t>& length, error_code& error) const {
+    error = {};
+    if (length && *length > limit.bytes) error = http::error::body_limit;
+  }
+
   size_t Append(string_view bytes, error_code& error) {
     error = {};
-    if (bytes.size() > most_body_ - request->body.size()) {
+    if (bytes.size() > limit.bytes - request->body.size()) {
       error = http::error::body_limit;
       return 0;
     }
@@ -75,16 +86,16 @@ class Parser : public http::basic_parser<true> {
 }  // namespace
 
 struct Http1Parser::State {
-  const size_t most_body, most_header;
+  const size_t most_body, most_binary, most_header;
   std::optional<Parser> parser;
   int status = 0;
   bool fresh = true;
   size_t too_few = 0;  // so many bytes were left over the last time: only more of them help
 };
 
-Http1Parser::Http1Parser(size_t most_body, size_t most_header)
-    : state_(std::make_unique<State>(State{most_body, most_header, std::nullopt, 0, true, 0})) {
-  state_->parser.emplace(most_body, most_header);
+Http1Parser::Http1Parser(size_t most_body, size_t most_binary, size_t most_header)
+    : state_(std::make_unique<State>(State{most_body, most_binary, most_header, std::nullopt, 0, true, 0})) {
+  state_->parser.emplace(most_body, most_binary, most_header);
 }
 Http1Parser::~Http1Parser() = default;
 
@@ -114,13 +125,14 @@ size_t Http1Parser::Feed(std::string_view bytes) {
 bool Http1Parser::has_header() const { return state_->parser->is_header_done(); }
 bool Http1Parser::is_done() const { return state_->parser->is_done(); }
 int Http1Parser::status() const { return state_->status; }
+HttpResponse Http1Parser::TooLarge() const { return state_->parser->limit.Refuse(*state_->parser->request); }
 bool Http1Parser::keep_alive() const { return state_->parser->keep_alive(); }
 bool Http1Parser::expects_continue() const { return state_->parser->expects_continue; }
 bool Http1Parser::is_fresh() const { return state_->fresh; }
 
 std::shared_ptr<HttpRequest> Http1Parser::TakeRequest() {
   std::shared_ptr<HttpRequest> request = std::move(state_->parser->request);
-  state_->parser.emplace(state_->most_body, state_->most_header);
+  state_->parser.emplace(state_->most_body, state_->most_binary, state_->most_header);
   state_->fresh = true;
   state_->too_few = 0;
   return request;

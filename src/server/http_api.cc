@@ -73,7 +73,10 @@ Coding AcceptedCoding(const HttpRequest& request) {
 }
 
 void CompressAnswer(HttpResponse& response, Coding coding) {
-  if (coding == Coding::kIdentity || response.body.empty() || response.status != 200) return;
+  constexpr size_t kMostPacked = size_t{1} << 30;
+  if (coding == Coding::kIdentity || response.body.size() > kMostPacked || response.body.empty() ||
+      response.status != 200)
+    return;
   response.body = Compress(response.body, coding);
   response.headers.emplace_back("content-encoding", coding == Coding::kGzip ? "gzip" : "deflate");
 }

@@ -384,6 +384,11 @@ std::string WriteGrpcInfer(Job& job, const ServedModel& model) {
       tensors.back() = Tensor();
     }
   }
+  size_t bytes_of_all = 0;
+  for (const Tensor& tensor : tensors) bytes_of_all += tensor.defined() ? WireBytes(tensor) : 0;
+  if (bytes_of_all > INT32_MAX)
+    Refuse(Code::kInvalidArgument, "the outputs of model '", model.name(),
+           "' exceed the maximum allowed data size limit INT_MAX");
   for (const Tensor& tensor : tensors) {
     if (!tensor.defined()) {
       out.add_string(6, "");

@@ -301,8 +301,9 @@ Tensor TensorFromJson(DType type, const Shape& shape, std::string_view data, con
   const auto count = static_cast<uint64_t>(shape.ElementCount());
   const size_t width = std::max<size_t>(ElementBytes(type), 1);
   if (count > most_bytes / width)
-    Refuse(Code::kInvalidArgument, "JSON input '", Printable(input),
-           "' has a byte_size that exceeds the maximum allowed value of ", most_bytes,
+    Refuse(Code::kInvalidArgument, "JSON input '", Printable(input), "' has a byte_size (",
+           count > UINT64_MAX / width ? UINT64_MAX : count * width,
+           " bytes) that exceeds the maximum allowed value of ", most_bytes,
            " bytes. Use --http-max-input-size to increase the limit.");
   // An element takes two bytes of text at least.
   if (count > data.size())

@@ -195,8 +195,10 @@ const std::vector<Setting>& Settings() {
        FERRY_INTEGER("http-port", http.port, 0, 65535)},
       {"reuse-http-port", "BOOL", "let another server listen beside this one",
        FERRY_BOOLEAN("reuse-http-port", http.reuse_port)},
-      {"http-max-input-size", "BYTES", "largest body of a request (67108864)",
+      {"http-max-input-size", "BYTES", "largest JSON, raw or unpacked body of a request (67108864)",
        FERRY_INTEGER("http-max-input-size", limits.most_body, 1, int64_t{1} << 40)},
+      {"http-max-binary-size", "BYTES", "largest body with tensors as bytes (2147483648)",
+       FERRY_INTEGER("http-max-binary-size", limits.most_binary, 1, int64_t{1} << 40)},
       {"http-thread-count", "N", "threads that read and answer, at most (one for each CPU)",
        FERRY_INTEGER("http-thread-count", loops, 1, 1024)},
       {"http-restricted-api", "API,…:HEADER=VALUE", "kinds of requests that need a header; may be repeated",
@@ -208,7 +210,7 @@ const std::vector<Setting>& Settings() {
       {"grpc-port", "PORT", "port of gRPC (8001)", FERRY_INTEGER("grpc-port", grpc.port, 0, 65535)},
       {"reuse-grpc-port", "BOOL", "let another server listen beside this one",
        FERRY_BOOLEAN("reuse-grpc-port", grpc.reuse_port)},
-      {"grpc-max-message-size", "BYTES", "largest message of gRPC (268435456)",
+      {"grpc-max-message-size", "BYTES", "largest message of gRPC (2147483647)",
        FERRY_INTEGER("grpc-max-message-size", limits.most_message, 1, INT32_MAX)},
       {"grpc-restricted-protocol", "API,…:KEY=VALUE",
        "kinds of calls that need the header triton-grpc-protocol-KEY; may be repeated",
@@ -418,7 +420,6 @@ ServerOptions ParseOptions(const std::vector<std::string>& words) {
     Fail(ErrorCode::kInvalidArgument, "--model-repository, or a model, must be specified");
   ReadTraceEnvironment(options.trace);
   options.service.most_body = options.limits.most_body;
-  options.service.most_message = options.limits.most_message;
   if (options.metrics.address.empty()) options.metrics.address = options.http.address;
   return options;
 }

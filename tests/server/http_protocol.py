@@ -231,7 +231,15 @@ class Inference(unittest.TestCase):
     def test_limits(self):
         with socket.create_connection(("127.0.0.1", server.http_port)) as raw:
             raw.sendall(b"POST /v2/models/add_sub/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n")
-            self.assertIn(b" 413 ", raw.recv(1000).split(b"\r\n")[0])
+            answer = raw.recv(1000)
+            self.assertIn(b" 400 ", answer.split(b"\r\n")[0])
+            self.assertIn(b"request JSON size of 1000000000 bytes exceeds the maximum allowed input size of 67108864 bytes. Use "
+                          b"--http-max-input-size to increase the limit.", answer)
+        for json_bytes, text in ((0, b"Raw input has a byte_size (1000000000 bytes)"), (1 << 27, b"request JSON size of 134217728 bytes")):
+            with socket.create_connection(("127.0.0.1", server.http_port)) as raw:
+                raw.sendall(b"POST /v2/models/add_sub/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n"
+                            b"Inference-Header-Content-Length: %d\r\n\r\n" % json_bytes)
+                self.assertIn(text, raw.recv(1000))
         with socket.create_connection(("127.0.0.1", server.http_port)) as raw:
             raw.sendall(b"GET /v2 HTTP/1.1\r\n" + b"x: y\r\n" * 20000 + b"\r\n")
             self.assertIn(b" 431 ", raw.recv(1000).split(b"\r\n")[0])
@@ -243,6 +251,15 @@ class Inference(unittest.TestCase):
             data = b""
             while data.count(b'{"live": true}') < 3:
                 data += raw.recv(4096)
+
+    def test_large_tensors(self):
+        """Bytes of tensors may be more than JSON may."""
+        array = np.arange(18 << 20, dtype=np.float32).reshape(-1, 4)
+        body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": list(array.shape), "parameters": {"binary_data_size": array.nbytes}}],
+                "parameters": {"binary_data_output": True}}
+        status, headers, data = infer("identity_fp32", body, array.tobytes())
+        self.assertEqual(status, 200, data[:200])
+        self.assertEqual(data[int(headers["inference-header-content-length"]):], array.tobytes())
 
     def test_chunks_and_continue(self):
         text = json.dumps(add()).encode()

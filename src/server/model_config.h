@@ -34,7 +34,7 @@ struct WarmupInput {
   std::string name;
   DType dtype = DType::kUndefined;
   std::vector<int64_t> dims;
-  bool random = false;
+  enum class Data { kNone, kZero, kRandom, kFile } data = Data::kNone;
   std::string file;  // in the model's folder warmup/
 };
 

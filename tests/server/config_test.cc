@@ -142,6 +142,74 @@ TEST(ModelConfig, IsHeldAgainstTheModel) {
   EXPECT_EQ(Complete("{\"max_batch_size\": 2}", x, y).max_batch_size, 2);
 }
 
+std::string RefusalOf(std::string_view text, std::vector<ValueInfo> inputs, std::vector<ValueInfo> outputs) {
+  try {
+    Complete(text, std::move(inputs), std::move(outputs));
+  } catch (const Refusal& refusal) {
+    return refusal.message();
+  }
+  return "";
+}
+
+TEST(ModelConfig, ReshapesAreHeldAgainstDims) {
+  const std::vector<ValueInfo> x = {Info("x", DType::kFloat, {Dim(), Dim(), 4})},
+                               y = {Info("y", DType::kFloat, {Dim()})};
+  auto reshape = [&](const std::string& dims, const std::string& shape) {
+    return RefusalOf("input { name: 'x' dims: [" + dims + "] reshape { shape: [" + shape + "] } }", x, y);
+  };
+  EXPECT_EQ(reshape("-1, 1, -1, 4", "-1, -1, 4"), "");
+  EXPECT_EQ(reshape("-1, -1, 4, 1", "-1, -1, 4"), "");
+  EXPECT_THAT(reshape("-1, 4, -1", "-1, -1, 4"), HasSubstr("model input 'x' has different size for dims and reshape"));
+  EXPECT_THAT(reshape("-1, 4", "-1, -1, 4"), HasSubstr("has different number of variable-size dimensions"));
+  EXPECT_THAT(reshape("2, 3, 5", "2, 3, 4"), HasSubstr("has different size"));
+  EXPECT_THAT(reshape("2, 3, 4", "2, 0, 4"), HasSubstr("reshape dimensions must be integer >= 1"));
+  EXPECT_THAT(reshape("2, 0, 4", "2, 3, 4"), HasSubstr("model input 'x' dimension must be integer >= 1"));
+  EXPECT_THAT(reshape("1", ""), HasSubstr("cannot have empty reshape for non-batching model"));
+  EXPECT_THAT(RefusalOf("input [{ name: 'x' }, { name: 'x' }]", x, y), HasSubstr("'x' is specified twice"));
+}
+
+TEST(ModelConfig, ScalarsAreShownAsOneElement) {
+  const std::vector<ValueInfo> x = {Info("x", DType::kFloat, {})}, y = {Info("y", DType::kFloat, {})};
+  for (const char* text :
+       {"", "input { name: 'x' dims: 1 }", "input { name: 'x' data_type: TYPE_FP32 dims: [1, 1] }"}) {
+    const ModelConfig config = Complete(text, x, y);
+    EXPECT_EQ(config.outputs[0].dims, std::vector<int64_t>{1});
+    EXPECT_EQ(config.inputs[0].reshape, std::vector<int64_t>());
+    EXPECT_FALSE(config.json.At("output").AsArray()[0].Find("reshape"));
+  }
+  EXPECT_THAT(RefusalOf("input { name: 'x' dims: 2 }", x, y), HasSubstr("should only provide 1"));
+  const ModelConfig rows = Complete("", {Info("x", DType::kFloat, {kBatch})}, {Info("y", DType::kFloat, {kBatch})});
+  EXPECT_EQ(rows.inputs[0].dims, std::vector<int64_t>{1});
+  EXPECT_TRUE(rows.json.At("input").AsArray()[0].At("reshape").At("shape").AsArray().empty());
+}
+
+TEST(ModelConfig, ABatchMustBePossible) {
+  const std::vector<ValueInfo> x = {Info("x", DType::kFloat, {1, 10})}, y = {Info("y", DType::kFloat, {kBatch, 3})};
+  EXPECT_THAT(RefusalOf("max_batch_size: 4", x, y),
+              HasSubstr("autofill failed for model 'm': model does not support batching while non-zero max_batch_size "
+                        "is specified"));
+  EXPECT_THAT(RefusalOf("max_batch_size: 4", {Info("x", DType::kFloat, {})}, y), HasSubstr("autofill failed"));
+  EXPECT_EQ(Complete("max_batch_size: 0", x, y).max_batch_size, 0);
+}
+
+TEST(ModelConfig, IsShownAsTritonNormalisesIt) {
+  const std::vector<ValueInfo> x = {Info("x", DType::kFloat, {kBatch, 10})},
+                               y = {Info("y", DType::kFloat, {kBatch, 3})};
+  const ModelConfig config = Complete("max_batch_size: 4 instance_group { count: 2 }", x, y);
+  EXPECT_TRUE(config.dynamic_batching);
+  EXPECT_FALSE(config.is_batch_assumed);
+  EXPECT_EQ(config.json.At("dynamic_batching").At("preferred_batch_size").AsArray()[0].AsInt(), 4);
+  EXPECT_EQ(config.json.At("instance_group").AsArray()[0].At("name").AsString(), "m_0");
+  EXPECT_EQ(config.json.At("instance_group").AsArray()[0].At("kind").AsString(), "KIND_CPU");
+  EXPECT_TRUE(config.json.At("optimization").At("input_pinned_memory").At("enable").AsBool());
+  // What is shown means the same when it comes back.
+  const ModelConfig again = Complete(config.json.Dump(), x, y);
+  EXPECT_EQ(again.json.Dump(), config.json.Dump());
+  EXPECT_TRUE(again.preferred_sizes.empty());
+  EXPECT_FALSE(
+      Complete("max_batch_size: 4 input { name: 'x' dims: 10 } output { name: 'y' dims: 3 }", x, y).dynamic_batching);
+}
+
 TEST(Options, TakeTritonsNames) {
   const ServerOptions options = ParseOptions({"--model-repository", "/tmp", "--http-port=1", "--strict-readiness",
                                               "false", "--model-control-mode=poll", "--backend-config",

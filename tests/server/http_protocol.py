@@ -2,16 +2,18 @@
 import base64
 import gzip
 import json
+import os
 import socket
 import struct
 import sys
+import tempfile
 import unittest
 import zlib
 from multiprocessing import shared_memory
 
 import numpy as np
-from running_server import TYPES, Server, identity, sample, wire
-from onnx import TensorProto
+from running_server import TYPES, Server, identity, sample, save, wire
+from onnx import TensorProto, helper
 
 BINARY = sys.argv.pop(1)
 server = None
@@ -297,6 +299,57 @@ class Inference(unittest.TestCase):
             region.unlink()
 
 
+def make_shapes(folder):
+    """Models whose shapes clients see otherwise than the model does."""
+    save(f"{folder}/scalar/1/model.onnx", [helper.make_node("Identity", ["x"], ["y"])], [("x", TensorProto.FLOAT, [])], [("y", TensorProto.FLOAT, [])])
+    save(f"{folder}/rows/1/model.onnx", [helper.make_node("Identity", ["x"], ["y"])], [("x", TensorProto.FLOAT, ["n"])], [("y", TensorProto.FLOAT, ["n"])])
+    save(f"{folder}/free/1/model.onnx", [helper.make_node("Identity", ["x"], ["y"])], [("x", TensorProto.FLOAT, ["a", "b", 2])],
+         [("y", TensorProto.FLOAT, ["a", "b", 2])])
+    tensor = "{ name: '%s' data_type: TYPE_FP32 dims: [ -1, 1, -1, 2 ] reshape { shape: [ -1, -1, 2 ] } }"
+    config(folder, "free", f"max_batch_size: 0 input {tensor % 'x'} output {tensor % 'y'}")
+    identity(f"{folder}/fixed/1/model.onnx", TensorProto.FLOAT, (1, 4))
+    for name, warmup in (("warm", "batch_size: 3 inputs { key: 'x' value { data_type: TYPE_FP32 dims: 4 input_data_file: 'one' } }"),
+                         ("skipped", "inputs { key: 'x' value { data_type: TYPE_FP32 dims: 4 input_data_file: 'none' } }"),
+                         ("short", "batch_size: 1 inputs { key: 'x' value { data_type: TYPE_FP32 dims: 4 input_data_file: 'one' } }"),
+                         ("unsaid", "batch_size: 1 inputs { key: 'x' value { data_type: TYPE_FP32 dims: 4 } }")):
+        identity(f"{folder}/{name}/1/model.onnx", TensorProto.FLOAT)
+        config(folder, name, f"max_batch_size: 4 model_warmup {{ name: 'w' {warmup} }}")
+        os.makedirs(f"{folder}/{name}/warmup")
+        with open(f"{folder}/{name}/warmup/one", "wb") as file:
+            file.write(bytes(12 if name == "short" else 24))
+
+
+def config(folder, name, text):
+    with open(f"{folder}/{name}/config.pbtxt", "w") as file:
+        file.write(text)
+
+
+class Shapes(unittest.TestCase):
+    def test_shapes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            make_shapes(folder)
+            with Server(BINARY, "--model-control-mode=explicit", repository=folder) as other:
+                def shape_of(model, shape):
+                    data = [1.5] * int(np.prod(shape))
+                    status, _, answer = other.request("POST", f"/v2/models/{model}/infer", json.dumps(
+                        {"inputs": [{"name": "x", "datatype": "FP32", "shape": shape, "data": data}]}))
+                    return json.loads(answer)["outputs"][0]["shape"] if status == 200 else json.loads(answer)["error"]
+                for name in ("scalar", "rows", "free", "warm", "skipped"):
+                    self.assertEqual(other.post(f"/v2/repository/models/{name}/load"), (200, {}), name)
+                self.assertEqual(other.get("/v2/models/scalar")[1]["inputs"][0]["shape"], [1])
+                self.assertEqual((shape_of("scalar", [1]), shape_of("scalar", [])), ([1], [1]))
+                self.assertIn("unexpected shape", shape_of("scalar", [2]))
+                self.assertEqual(other.get("/v2/models/rows")[1]["outputs"][0]["shape"], [-1, 1])
+                self.assertEqual((shape_of("rows", [3, 1]), shape_of("rows", [3])), ([3, 1], [3, 1]))
+                self.assertEqual(shape_of("free", [3, 1, 5, 2]), [3, 1, 5, 2])
+                self.assertIn("unexpected shape", shape_of("free", [3, 2, 5, 2]))
+                for name, text in (("short", "warmup setting expects 16 bytes, but the data provided from one only has 12 bytes"),
+                                   ("unsaid", "warmup setting expects input 'x' to have input_data_type set")):
+                    self.assertIn(text, other.post(f"/v2/repository/models/{name}/load")[1]["error"])
+                error = other.post("/v2/repository/models/fixed/load", {"parameters": {"config": '{"max_batch_size": 4}'}})[1]["error"]
+                self.assertIn("autofill failed for model 'fixed': model does not support batching while non-zero max_batch_size is specified", error)
+
+
 class Control(unittest.TestCase):
     def test_refused_by_default(self):
         self.assertEqual(server.post("/v2/repository/models/add_sub/unload")[0], 503)
@@ -331,7 +384,6 @@ class Control(unittest.TestCase):
             self.assertEqual(other.post("/v2/repository/models/sent/load", {"parameters": {"config": config, "file:../x": data}})[0], 400)
 
     def test_tokens(self):
-        import tempfile
         with tempfile.NamedTemporaryFile("w") as file:
             file.write("# tokens\nsecret\n")
             file.flush()

@@ -305,6 +305,7 @@ HttpResponse Frontend::AnswerModel(const HttpRequest& request, const std::vector
 HttpResponse Frontend::AnswerMemory(const HttpRequest& request, const std::vector<std::string>& parts) {
   const bool is_cuda = parts[1] == "cudasharedmemory";
   const std::string region = parts.size() == 5 && parts[2] == "region" ? parts[3] : "";
+  const char* const kind = is_cuda ? "cuda" : "system";
   if (!(parts.size() == 3 || (parts.size() == 5 && parts[2] == "region"))) NotFound();
   const std::string& verb = parts.back();
   if (verb == "status") {
@@ -319,9 +320,11 @@ HttpResponse Frontend::AnswerMemory(const HttpRequest& request, const std::vecto
     if (!is_cuda) service_.memory().Unregister(region);
     return JsonResponse(Json(Json::Object{}));
   }
-  if (verb != "register" || region.empty()) NotFound();
+  if (verb != "register") NotFound();
   RequireMethod(request, "POST");
   service_.memory().RequireAllowed();
+  if (region.empty())
+    Refuse(Code::kInvalidArgument, "'region name' is necessary to register ", kind, " shared memory region");
   if (is_cuda)
     Refuse(Code::kInvalidArgument, "failed to register CUDA shared memory region: '", Printable(region),
            "', GPUs not supported");
@@ -329,11 +332,12 @@ HttpResponse Frontend::AnswerMemory(const HttpRequest& request, const std::vecto
   const Json* key = body.Find("key");
   const Json* size = body.Find("byte_size");
   const Json* offset = body.Find("offset");
-  if (!key || !key->is_string()) Refuse(Code::kInvalidArgument, "Shared memory register request has no 'key' field");
-  if (!size || !size->is_integer() || size->AsDouble() < 0)
-    Refuse(Code::kInvalidArgument, "Shared memory register request has no 'byte_size' field");
-  if (offset && (!offset->is_integer() || offset->AsDouble() < 0))
-    Refuse(Code::kInvalidArgument, "Unable to parse 'offset'");
+  if (!key) Refuse(Code::kInvalidArgument, "Shared memory register request has no 'key' field");
+  if (!key->is_string()) Refuse(Code::kInvalidArgument, "attempt to access JSON non-string as string");
+  if (!size) Refuse(Code::kInvalidArgument, "Shared memory register request has no 'byte_size' field");
+  for (const Json* number : {size, offset})
+    if (number && (!number->is_integer() || number->AsDouble() < 0))
+      Refuse(Code::kInvalidArgument, "attempt to access JSON non-unsigned-integer as unsigned-integer");
   service_.memory().Register(region, key->AsString(), offset ? offset->AsUnsigned() : 0, size->AsUnsigned());
   return JsonResponse(Json(Json::Object{}));
 }
@@ -359,15 +363,19 @@ bool Frontend::Repository(const std::shared_ptr<HttpRequest>& request, const std
     try {
       const Json body = BodyJson(*request);
       const Json* parameters = body.Find("parameters");
+      if (parameters && !parameters->is_object())
+        Refuse(Code::kInvalidArgument, "attempt to get members for non-object");
+      const Json* dependents = parameters ? parameters->Find("unload_dependents") : nullptr;
+      if (!is_load && dependents && !dependents->is_bool())
+        Refuse(Code::kInvalidArgument,
+               "Unable to parse 'unload_dependents': attempt to access JSON non-boolean as boolean");
       if (is_load)
         service_.Load(name, parameters ? *parameters : Json(), true);
       else
         service_.repository().Unload(name);
       respond(JsonResponse(Json(Json::Object{})));
     } catch (...) {
-      const Refusal refusal = CurrentRefusal();
-      // A model that cannot be loaded is the client's concern.
-      respond(refusal.code() == Code::kInternal ? ErrorResponse(400, refusal.message()) : ErrorResponse(refusal));
+      respond(ErrorResponse(CurrentRefusal()));
     }
   });
   return true;

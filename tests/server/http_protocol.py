@@ -288,12 +288,25 @@ class Inference(unittest.TestCase):
             status, _, data = infer("add_sub", body)
             self.assertEqual(status, 200, data)
             self.assertEqual(np.frombuffer(bytes(region.buf[100:112]), np.float32).tolist(), [2, 4, 6])
-            body["outputs"][0]["parameters"]["shared_memory_offset"] = 250
-            self.assertEqual(infer("add_sub", body)[0], 400)
+            for offset, text in ((250, "Invalid offset + byte size for shared memory region: 'r'"), (256, "Invalid offset for shared memory region: 'r'")):
+                body["outputs"][0]["parameters"]["shared_memory_offset"] = offset
+                status, _, data = infer("add_sub", body)
+                self.assertEqual((status, json.loads(data)["error"]), (400, text))
             self.assertEqual(server.post(path + "/unregister")[0], 200)
             self.assertEqual(infer("add_sub", body)[0], 404)
             self.assertEqual(server.get("/v2/systemsharedmemory/status"), (200, []))
-            self.assertEqual(server.post("/v2/systemsharedmemory/region/e/register", {"key": "/../etc/passwd", "offset": 0, "byte_size": 1})[0], 400)
+            self.assertEqual(server.post("/v2/systemsharedmemory/region/e/register", {"key": "/../etc/passwd", "offset": 0, "byte_size": 1})[0], 500)
+            for wrong, expected in (({"key": "//", "byte_size": 1}, (400, "cannot register shared memory region 'e' - invalid shm key '//'")),
+                                    ({"key": "/none", "byte_size": 1}, (500, "Unable to open shared memory region: '/none'")),
+                                    ({"key": 7, "byte_size": 1}, (400, "attempt to access JSON non-string as string")),
+                                    ({"key": "/none"}, (400, "Shared memory register request has no 'byte_size' field"))):
+                status, error = server.post("/v2/systemsharedmemory/region/e/register", wrong)
+                self.assertEqual((status, error["error"]), expected)
+            status, error = server.post("/v2/systemsharedmemory/region/e/register", {"key": "/" + region.name, "byte_size": 5000})
+            self.assertEqual(status, 400)
+            self.assertTrue(error["error"].startswith("failed to register shared memory region 'e': invalid args"))
+            self.assertEqual(server.post("/v2/systemsharedmemory/register", {"key": "/none", "byte_size": 1}),
+                             (400, {"error": "'region name' is necessary to register system shared memory region"}))
         finally:
             region.close()
             region.unlink()
@@ -369,19 +382,61 @@ class Control(unittest.TestCase):
             self.assertEqual(other.get("/v2/models/identity_fp32")[1]["versions"], ["2"])
             with open(other.repository + "/identity_fp32/2/model.onnx", "wb") as file:
                 file.write(b"broken")
-            self.assertEqual(other.post("/v2/repository/models/identity_fp32/load")[0], 400)
+            status, error = other.post("/v2/repository/models/identity_fp32/load")
+            self.assertEqual(status, 400)
+            self.assertRegex(error["error"], "^load failed for model 'identity_fp32': version 2 is at UNAVAILABLE state: .*;$")
             self.assertEqual(other.get("/v2/models/identity_fp32/ready")[0], 200)  # the old one serves on
+            self.assertNotIn("reason", [m for m in other.post("/v2/repository/index")[1] if m["name"] == "add_sub"][0])
             self.assertTrue([m for m in other.post("/v2/repository/index")[1] if m["name"] == "identity_fp32" and m["reason"]])
             self.assertEqual(other.post("/v2/repository/models/identity_fp32/unload")[0], 200)
             self.assertEqual(other.get("/v2/models/identity_fp32")[0], 404)
-            self.assertEqual(other.post("/v2/repository/models/nowhere/load")[0], 400)
+            self.assertEqual(other.post("/v2/repository/models/nowhere/load"),
+                             (500, {"error": "failed to load 'nowhere', failed to poll from model repository"}))
+            self.assertEqual(other.post("/v2/repository/models/%20/load")[0], 400)
             with open(other.repository + "/add_sub/1/model.onnx", "rb") as file:
                 data = base64.b64encode(file.read()).decode()
             config = json.dumps({"name": "sent", "max_batch_size": 4})
             status, error = other.post("/v2/repository/models/sent/load", {"parameters": {"config": config, "file:1/model.onnx": data}})
             self.assertEqual(status, 200, error)
             self.assertEqual(other.get("/v2/models/sent/config")[1]["max_batch_size"], 4)
-            self.assertEqual(other.post("/v2/repository/models/sent/load", {"parameters": {"config": config, "file:../x": data}})[0], 400)
+            for parameters in ({"config": config, "file:../x": data}, {"file:1/model.onnx": data}, {"config": "nonsense"}):
+                status, error = other.post("/v2/repository/models/sent/load", {"parameters": parameters})
+                self.assertEqual(status, 500)
+                self.assertTrue(error["error"].startswith("failed to load 'sent', failed to poll from model repository: "), error)
+            self.assertEqual(other.post("/v2/repository/models/sent/load")[0], 500)  # it is in no repository
+            self.assertEqual(other.get("/v2/models/sent/ready")[0], 200)
+            self.assertEqual(other.post("/v2/repository/models/add_sub/unload", {"parameters": {"unload_dependents": 1}}),
+                             (400, {"error": "Unable to parse 'unload_dependents': attempt to access JSON non-boolean as boolean"}))
+
+    def test_loads_of_what_is_there(self):
+        def load(model, **parameters):
+            return other.post(f"/v2/repository/models/{model}/load", {"parameters": parameters} if parameters else None)
+        with Server(BINARY, "--model-control-mode=explicit", "--load-model=identity_fp32", "--model-config-name=mine") as other:
+            def count():
+                return other.get("/v2/models/identity_fp32/stats")[1]["model_stats"][0]["inference_count"]
+            body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1] * 4}]}
+            self.assertEqual(other.post("/v2/models/identity_fp32/infer", body)[0], 200)
+            self.assertEqual((load("identity_fp32")[0], count()), (200, 1))  # nothing has changed
+            folder = other.repository + "/identity_fp32"
+            os.makedirs(folder + "/configs")
+            with open(folder + "/configs/mine.pbtxt", "w") as file:
+                file.write("max_batch_size: 3")
+            self.assertEqual((load("identity_fp32")[0], count()), (200, 0))
+            self.assertEqual(other.get("/v2/models/identity_fp32/config")[1]["max_batch_size"], 3)
+            # Files that came with a request count until the next one.
+            with open(other.repository + "/identity_int8/1/model.onnx", "rb") as file:
+                data = base64.b64encode(file.read()).decode()
+            self.assertEqual(load("identity_fp32", config="{}", **{"file:7/model.onnx": data})[0], 200)
+            about = other.get("/v2/models/identity_fp32")[1]
+            self.assertEqual((about["versions"], about["inputs"][0]["datatype"]), (["7"], "INT8"))
+            self.assertEqual(load("identity_fp32")[0], 200)
+            about = other.get("/v2/models/identity_fp32")[1]
+            self.assertEqual((about["versions"], about["inputs"][0]["datatype"]), (["1"], "FP32"))
+            config = json.dumps({"version_policy": {"all": {}}})
+            identity(folder + "/2/model.onnx", TensorProto.FLOAT)
+            self.assertEqual(load("identity_fp32", config=config)[0], 200)
+            self.assertEqual(other.get("/v2/models/identity_fp32")[1]["versions"], ["1", "2"])
+            self.assertEqual(other.get("/v2/models/identity_fp32/versions/1")[1]["versions"], ["1"])
 
     def test_tokens(self):
         with tempfile.NamedTemporaryFile("w") as file:

@@ -266,7 +266,8 @@ void TakeRequestParameter(const std::pair<std::string, Parameter>& given, InferR
     Refuse(Code::kInvalidArgument,
            "invalid value type for 'sequence_id' parameter, expected int64_param or string_param.");
   } else if (key.compare(0, 7, "triton_") == 0 && key != "triton_enable_empty_final_response") {
-    Refuse(Code::kInvalidArgument, "parameter keys starting with 'triton_' are reserved for Triton usage: '",
+    Refuse(Code::kInvalidArgument,
+           "parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified: '",
            Printable(key), "'");
   }
 }

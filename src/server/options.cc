@@ -104,7 +104,12 @@ void ApplyTraceConfig(ServerOptions& options, const std::string& text) {
       Fail(ErrorCode::kInvalidArgument, "--trace-config opentelemetry,resource takes KEY=VALUE, not '",
            Printable(value), "'");
     trace.resource.emplace_back(value.substr(0, second), value.substr(second + 1));
-  } else if (key != "mode" && key.compare(0, 4, "bsp_") != 0) {
+  } else if (key == "mode") {
+    if (value != "triton" && value != "opentelemetry")
+      Fail(ErrorCode::kInvalidArgument, "--trace-config mode must be triton or opentelemetry, not '", Printable(value),
+           "'");
+    trace.mode = value;
+  } else if (key.compare(0, 4, "bsp_") != 0) {
     Fail(ErrorCode::kInvalidArgument, "--trace-config has no setting '", Printable(key), "'");
   }
 }
@@ -297,12 +302,15 @@ const std::vector<Setting>& Settings() {
 // Triton's options for things that this server does without; scripts that give them still work.
 constexpr std::string_view kNoEffect[] = {"allow-cpu-metrics",
                                           "allow-gpu-metrics",
+                                          "allow-sagemaker",
+                                          "allow-vertex-ai",
                                           "backend-config",
                                           "backend-directory",
                                           "buffer-manager-thread-count",
                                           "cache-config",
                                           "cache-directory",
                                           "cuda-memory-pool-byte-size",
+                                          "cuda-virtual-address-size",
                                           "enable-peer-access",
                                           "grpc-header-forward-pattern",
                                           "grpc-http2-max-ping-strikes",
@@ -330,7 +338,13 @@ constexpr std::string_view kNoEffect[] = {"allow-cpu-metrics",
                                           "rate-limit",
                                           "rate-limit-resource",
                                           "repoagent-directory",
-                                          "response-cache-byte-size"};
+                                          "response-cache-byte-size",
+                                          "sagemaker-port",
+                                          "sagemaker-safe-port-range",
+                                          "sagemaker-thread-count",
+                                          "vertex-ai-default-model",
+                                          "vertex-ai-port",
+                                          "vertex-ai-thread-count"};
 
 // The short names that 'ferry serve' promises, and Triton's older one, beside Triton's own.
 std::string FullName(const std::string& name) {
@@ -419,6 +433,7 @@ ServerOptions ParseOptions(const std::vector<std::string>& words) {
   if (options.repository.folders.empty() && options.repository.models.empty())
     Fail(ErrorCode::kInvalidArgument, "--model-repository, or a model, must be specified");
   ReadTraceEnvironment(options.trace);
+  if (!options.trace.url.empty()) options.trace.mode = "opentelemetry";
   options.service.most_body = options.limits.most_body;
   if (options.metrics.address.empty()) options.metrics.address = options.http.address;
   return options;

@@ -286,12 +286,15 @@ std::shared_ptr<ServedModel> Repository::Find(std::string_view name, std::string
   auto entry = entries_.find(name);
   if (entry == entries_.end() || entry->second.versions.empty())
     Refuse(Code::kNotFound, "Request for unknown model: '", Printable(name), "' is not found");
-  if (version.empty() || version == "-1") {
+  if (version.empty()) {
     for (auto state = entry->second.versions.rbegin(); state != entry->second.versions.rend(); ++state)
       if (state->second.model) return state->second.model;
     Refuse(Code::kNotFound, "Request for unknown model: '", Printable(name), "' has no available versions");
   }
   const std::optional<int64_t> number = VersionNumber(version);
+  if (!number && version.size() > 1 && version[0] == '-' && VersionNumber(version.substr(1)))
+    Refuse(Code::kInvalidArgument, "invalid model version specified '", Printable(version),
+           "' , version should be an integral value > 0");
   if (!number)
     Refuse(Code::kInvalidArgument, "failed to get model version from specified version string '", Printable(version),
            "' (details: stoll), version should be an integral value > 0");

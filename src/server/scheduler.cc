@@ -56,9 +56,10 @@ size_t Scheduler::pending() const {
 }
 
 void Scheduler::Submit(std::unique_ptr<Job> job, bool may_run_here) {
-  uint64_t level = config_.priority_levels == 0 ? 0
-                   : job->request.priority == 0 ? config_.default_priority
-                                                : std::min(job->request.priority, config_.priority_levels);
+  const uint64_t asked = job->request.priority;
+  const uint64_t level = config_.priority_levels == 0                    ? 0
+                         : asked == 0 || asked > config_.priority_levels ? config_.default_priority
+                                                                         : asked;
   const QueuePolicy& policy = config_.PolicyOf(level);
   uint64_t timeout = policy.default_timeout_us;
   if (job->request.timeout_us > 0 && policy.allow_override && (timeout == 0 || job->request.timeout_us < timeout))

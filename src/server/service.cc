@@ -65,9 +65,9 @@ Json Service::ModelMetadata(const std::string& name, const std::string& version)
   Json out = Json::Object{};
   const Json metadata = model->Metadata();
   for (const auto& [key, value] : metadata.AsObject())
-    out.Set(key, key != "versions"                    ? value
-                 : version.empty() || version == "-1" ? Json::List(repository_.VersionsOf(name))
-                                                      : Json(Json::Array{model->version_text()}));
+    out.Set(key, key != "versions" ? value
+                 : version.empty() ? Json::List(repository_.VersionsOf(name))
+                                   : Json(Json::Array{model->version_text()}));
   return out;
 }
 

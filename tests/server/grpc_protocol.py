@@ -62,6 +62,8 @@ class Calls(unittest.TestCase):
         about = call("ModelMetadata", pb.ModelMetadataRequest(name="add_sub", version="1"))
         self.assertEqual((about.name, list(about.versions), list(about.inputs[1].shape)), ("add_sub", ["1"], [-1, 3]))
         self.refused(grpc.StatusCode.NOT_FOUND, "Request for unknown model: 'none' is not found", "ModelMetadata", pb.ModelMetadataRequest(name="none"))
+        self.refused(grpc.StatusCode.INVALID_ARGUMENT, "invalid model version specified '-1' , version should be an integral value > 0",
+                     "ModelMetadata", pb.ModelMetadataRequest(name="add_sub", version="-1"))
         self.refused(grpc.StatusCode.UNIMPLEMENTED, "no such method", "Nothing", pb.ServerLiveRequest(), pb.ServerLiveResponse)
         status = call("Check", health_pb2.HealthCheckRequest(), health_pb2.HealthCheckResponse, "grpc.health.v1.Health")
         self.assertEqual(status.status, 1)

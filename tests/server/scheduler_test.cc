@@ -137,12 +137,13 @@ TEST_F(SchedulerTest, PrioritiesGoFirst) {
   config_.priority_levels = 3;
   config_.default_priority = 2;
   Start();
-  auto low = Ask(3, 3), usual = Ask(2), high = Ask(1, 1);
+  auto low = Ask(3, 3), usual = Ask(2), unknown = Ask(2, 4), high = Ask(1, 1);
   Release();
   low.wait();
+  unknown.wait();
   usual.wait();
   high.wait();
-  EXPECT_THAT(order_, ElementsAre(1, 2, 3));
+  EXPECT_THAT(order_, ElementsAre(1, 2, 2, 3));
 }
 
 TEST_F(SchedulerTest, FullQueuesRefuse) {

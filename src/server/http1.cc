@@ -71,6 +71,7 @@ class Http1 : public Protocol, public Answered {
     if (!parser_.is_done()) return taken;
     continued_ = false;
     keep_alive_ = parser_.keep_alive() && !draining_;
+    is_old_ = parser_.is_old();
     std::shared_ptr<HttpRequest> request = parser_.TakeRequest();
     request->peer = connection_.peer();
     is_head_ = request->method == "HEAD";
@@ -96,7 +97,10 @@ class Http1 : public Protocol, public Answered {
     }
     head_ += "\r\ncontent-length: ";
     AppendUnsigned(head_, response.body.size());
-    if (!keep_alive_) head_ += "\r\nconnection: close";
+    if (!keep_alive_)
+      head_ += "\r\nconnection: close";
+    else if (is_old_)
+      head_ += "\r\nconnection: keep-alive";
     head_ += "\r\n\r\n";
     if (is_head_) response.body.clear();
     if (response.body.size() < 16 * 1024) {
@@ -125,7 +129,8 @@ class Http1 : public Protocol, public Answered {
   std::string pending_, head_;
   uint64_t serial_ = 0;
   bool waits_ = false, written_ = false, working_ = false, dispatching_ = false, progressed_ = false;
-  bool keep_alive_ = true, is_head_ = false, continued_ = false, draining_ = false, refused_ = false, closed_ = false;
+  bool keep_alive_ = true, is_old_ = false, is_head_ = false, continued_ = false, draining_ = false, refused_ = false,
+       closed_ = false;
 };
 
 }  // namespace

@@ -22,11 +22,14 @@ class Http1Parser {
   int status() const;             // of the answer to bytes that are no request; 0: none
   HttpResponse TooLarge() const;  // the answer where status() is 413
   bool keep_alive() const;
+  bool is_old() const;  // HTTP/1.0, where a connection only stays if both say so
   bool expects_continue() const;
   std::shared_ptr<HttpRequest> TakeRequest();  // and begins anew
   bool is_fresh() const;                       // nothing of a request has come
 
  private:
+  size_t FeedRequest(std::string_view bytes);
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -40,10 +40,20 @@ std::vector<std::string> PartsOf(std::string_view target) {
 
 [[noreturn]] void NotFound() { Refuse(Code::kNotFound, "Not Found"); }
 
-struct WrongMethod {};
+struct WrongMethod {
+  const char* allowed;
+};
 
 void RequireMethod(const HttpRequest& request, std::string_view method) {
-  if (request.method != method && !(method == "GET" && request.method == "HEAD")) throw WrongMethod();
+  if (request.method != method && !(method == "GET" && request.method == "HEAD"))
+    throw WrongMethod{method == "GET" ? "GET, HEAD" : "POST"};
+}
+
+// Settings are shown and changed under one address.
+bool Changes(const HttpRequest& request) {
+  if (request.method != "POST" && request.method != "GET" && request.method != "HEAD")
+    throw WrongMethod{"GET, HEAD, POST"};
+  return request.method == "POST";
 }
 
 Json BodyJson(const HttpRequest& request) {
@@ -57,19 +67,29 @@ Json BodyJson(const HttpRequest& request) {
   Refuse(Code::kInvalidArgument, "failed to parse the request JSON buffer: an object is missing");
 }
 
+// "gzip;q=0.5" as "gzip" and 0.5.
+std::pair<std::string_view, double> WeightedName(std::string_view item) {
+  item.remove_prefix(std::min(item.find_first_not_of(" \t"), item.size()));
+  const std::string_view name = item.substr(0, item.find_first_of("; \t"));
+  double weight = 1;
+  if (const size_t at = item.find("q="); at != std::string_view::npos && at > name.size())
+    if (std::from_chars(item.data() + at + 2, item.data() + item.size(), weight).ec != std::errc()) weight = 1;
+  return {name, weight};
+}
+
+// Of those that are known the one with the largest weight, which goes before others of the same.
 Coding AcceptedCoding(const HttpRequest& request) {
   const std::string* accepted = request.Find("accept-encoding");
   if (!accepted) return Coding::kIdentity;
-  // The one named first among those that are known; one with q=0 is not wanted.
+  Coding best = Coding::kIdentity;
+  double most = 0;
   for (const std::string& item : SplitText(*accepted, ',')) {
-    const std::string_view word = std::string_view(item).substr(
-        item.find_first_not_of(' ') == std::string::npos ? 0 : item.find_first_not_of(' '));
-    const std::string_view name = word.substr(0, word.find_first_of("; "));
-    if (word.find("q=0") != std::string_view::npos && word.find("q=0.") == std::string_view::npos) continue;
-    if (name == "gzip") return Coding::kGzip;
-    if (name == "deflate") return Coding::kDeflate;
+    const auto [name, weight] = WeightedName(item);
+    if ((name != "gzip" && name != "deflate" && name != "identity") || weight <= most) continue;
+    best = name == "gzip" ? Coding::kGzip : name == "deflate" ? Coding::kDeflate : Coding::kIdentity;
+    most = weight;
   }
-  return Coding::kIdentity;
+  return best;
 }
 
 void CompressAnswer(HttpResponse& response, Coding coding) {
@@ -201,8 +221,10 @@ void Frontend::Handle(Door door, std::shared_ptr<HttpRequest> request, Respond r
     // Like Triton: clients of the protocol undo the encoding of inference answers alone.
     if (response.content_type != "application/json") CompressAnswer(response, AcceptedCoding(*request));
     respond(std::move(response));
-  } catch (const WrongMethod&) {
-    respond(ErrorResponse(405, "Method Not Allowed"));
+  } catch (const WrongMethod& wrong) {
+    HttpResponse response = ErrorResponse(405, "Method Not Allowed");
+    response.headers.emplace_back("allow", wrong.allowed);
+    respond(std::move(response));
   } catch (...) {
     const Refusal refusal = CurrentRefusal();
     HttpResponse response = ErrorResponse(refusal);
@@ -243,17 +265,11 @@ HttpResponse Frontend::Answer(const HttpRequest& request, const std::vector<std:
     return response;
   }
   if (parts[1] == "logging" && parts.size() == 2) {
-    if (request.method == "POST")
-      service_.log().Change(BodyJson(request));
-    else
-      RequireMethod(request, "GET");
+    if (Changes(request)) service_.log().Change(BodyJson(request));
     return JsonResponse(service_.log().ToJson());
   }
   if (parts[1] == "trace" && parts.size() == 3 && parts[2] == "setting") {
-    if (request.method == "POST")
-      service_.tracer().Change("", BodyJson(request));
-    else
-      RequireMethod(request, "GET");
+    if (Changes(request)) service_.tracer().Change("", BodyJson(request));
     return JsonResponse(service_.tracer().ToJson(""));
   }
   if (parts[1] == "ferry" && parts.size() == 3 && parts[2] == "state") {
@@ -274,10 +290,7 @@ HttpResponse Frontend::AnswerModel(const HttpRequest& request, const std::vector
   if (path.rest.size() == 2 && path.rest[0] == "trace" && path.rest[1] == "setting" && path.version.empty()) {
     if (!service_.repository().IsReady(path.name, ""))
       Refuse(Code::kInvalidArgument, "Request for unknown model : ", Printable(path.name));
-    if (request.method == "POST")
-      service_.tracer().Change(path.name, BodyJson(request));
-    else
-      RequireMethod(request, "GET");
+    if (Changes(request)) service_.tracer().Change(path.name, BodyJson(request));
     return JsonResponse(service_.tracer().ToJson(path.name));
   }
   if (path.rest.size() > 1) NotFound();

@@ -27,12 +27,12 @@ std::string ErrorOf(std::string_view text) {
 
 TEST(ProtoText, TakesTheFormsThatAreMet) {
   const Json json = Parse(
-      "# a comment\nname: \"a\" 'b'  \"\\x41\\n\"\nmax_batch_size: 0x10;\n"
+      "# a comment\nname: \"a\" 'b'  \"\\x41\\n\" \"\\u00fc\\U0001f600\\ud83d\\ude00\"\nmax_batch_size: 0x10;\n"
       "input [ { name: \"x\", dims: [ -1, 3 ] }, { name: 'y' dims: 2 dims: 4 } ]\n"
       "output < name: \"z\" data_type: TYPE_FP16 >\n"
       "parameters: { key: \"k\" value: { string_value: \"v\" } }\n"
       "dynamic_batching { priority_queue_policy { key: 2 value { timeout_action: DELAY } } }\n");
-  EXPECT_EQ(json.At("name").AsString(), "abA\n");
+  EXPECT_EQ(json.At("name").AsString(), "abA\n\xc3\xbc\xf0\x9f\x98\x80\xf0\x9f\x98\x80");
   EXPECT_EQ(json.At("max_batch_size").AsInt(), 16);
   EXPECT_EQ(json.At("input").AsArray()[1].At("dims").AsArray()[1].AsInt(), 4);
   EXPECT_EQ(json.At("input").AsArray()[0].At("dims").AsArray()[0].AsInt(), -1);
@@ -48,6 +48,8 @@ TEST(ProtoText, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(ErrorOf("max_batch_size: 1 max_batch_size: 2"), HasSubstr("given twice"));
   EXPECT_THAT(ErrorOf("input {"), HasSubstr("'}' is missing"));
   EXPECT_THAT(ErrorOf("name: \"a"), HasSubstr("does not end"));
+  EXPECT_THAT(ErrorOf("name: '\\u12'"), HasSubstr("lacks its digits"));
+  EXPECT_THAT(ErrorOf("name: '\\ud83d'"), HasSubstr("no character"));
   EXPECT_THAT(ErrorOf("name 3"), HasSubstr("':' is missing"));
   EXPECT_THAT(ErrorOf("input { data_type: TYPE_FP33 }"), HasSubstr("none of DataType's values"));
   EXPECT_THAT(ErrorOf("dynamic_batching {} sequence_batching {}"), HasSubstr("exclude each other"));
@@ -211,9 +213,10 @@ TEST(ModelConfig, IsShownAsTritonNormalisesIt) {
 }
 
 TEST(Options, TakeTritonsNames) {
-  const ServerOptions options = ParseOptions({"--model-repository", "/tmp", "--http-port=1", "--strict-readiness",
-                                              "false", "--model-control-mode=poll", "--backend-config",
-                                              "onnxruntime,x=1", "--http-max-input-size=100", "--log-verbose=1"});
+  const ServerOptions options = ParseOptions(
+      {"--model-repository", "/tmp", "--http-port=1", "--strict-readiness", "false", "--model-control-mode=poll",
+       "--backend-config", "onnxruntime,x=1", "--http-max-input-size=100", "--log-verbose=1", "--allow-sagemaker=true",
+       "--vertex-ai-port", "8080", "--cuda-virtual-address-size=0:0"});
   EXPECT_EQ(options.repository.folders[0], "/tmp");
   EXPECT_EQ(options.http.port, 1);
   EXPECT_FALSE(options.repository.strict_readiness);

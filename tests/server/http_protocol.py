@@ -63,6 +63,22 @@ class Metadata(unittest.TestCase):
         self.assertEqual(server.request("POST", "/v2/health/live", "")[0], 405)
         self.assertEqual(server.request("GET", "/v2/models/add_sub/infer")[0], 405)
         self.assertEqual(server.request("GET", "/")[0], 200)
+        for method, path, allowed in (("GET", "/v2/models/add_sub/infer", "POST"), ("POST", "/v2", "GET, HEAD"), ("PUT", "/v2/logging", "GET, HEAD, POST")):
+            status, headers, _ = server.request(method, path)
+            self.assertEqual((status, headers["allow"]), (405, allowed))
+
+    def test_forms_of_requests(self):
+        """Those of proxies and of old clients."""
+        def ask(text):
+            with socket.create_connection(("127.0.0.1", server.http_port), timeout=5) as raw:
+                raw.sendall(text)
+                return raw.recv(4096)
+        self.assertIn(b'{"live": true}', ask(b"GET http://host:8000/v2/health/live HTTP/1.1\r\nHost: host\r\n\r\n"))
+        self.assertIn(b" 200 OK", ask(b"GET http://host HTTP/1.1\r\nHost: host\r\n\r\n"))
+        self.assertIn(b'{"live": true}', ask(b"\r\n\r\nGET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"))
+        self.assertIn(b" 400 ", ask(b"\r\n" * 20 + b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"))
+        self.assertIn(b"connection: keep-alive", ask(b"GET /v2/health/live HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"))
+        self.assertIn(b"connection: close", ask(b"GET /v2/health/live HTTP/1.0\r\n\r\n"))
 
     def test_statistics_and_metrics(self):
         infer("identity_int8", {"inputs": [{"name": "x", "datatype": "INT8", "shape": [2, 4], "data": list(range(8))}]})
@@ -90,6 +106,9 @@ class Metadata(unittest.TestCase):
         self.assertEqual(server.post("/v2/models/add_sub/trace/setting", {"trace_rate": None})[1]["trace_rate"], "1000")
         self.assertEqual(server.get("/v2/models/none/trace/setting")[0], 400)
         self.assertEqual(server.post("/v2/trace/setting", {"trace_file": "x"})[0], 501)
+        self.assertEqual(server.post("/v2/trace/setting", {"unknown": "x"})[1]["trace_mode"], "triton")
+        self.assertEqual(server.post("/v2/trace/setting", {"trace_count": "-2"}),
+                         (400, {"error": "Unable to parse 'trace_count'. Expecting value >= -1, got:-2"}))
 
 
 class Inference(unittest.TestCase):
@@ -186,6 +205,9 @@ class Inference(unittest.TestCase):
             status, headers, data = server.request("POST", "/v2/models/add_sub/infer", pack(text), {"Content-Encoding": name, "Accept-Encoding": name})
             self.assertEqual((status, headers["content-encoding"]), (200, name))
             self.assertEqual(json.loads(unpack(data))["outputs"][0]["data"][23], 46)
+        for accepted, expected in (("gzip;q=0.2, deflate;q=0.7", "deflate"), ("deflate, gzip", "deflate"), ("gzip;q=0", None),
+                                   ("gzip;q=0.0, deflate;q=0.001", "deflate"), ("identity, gzip;q=0.5", None), ("br, GZIP", None)):
+            self.assertEqual(infer("add_sub", text, Accept_Encoding=accepted)[1].get("content-encoding"), expected, accepted)
         self.assertEqual(infer("add_sub", text, Content_Encoding="br")[0], 501)
         self.assertEqual(infer("add_sub", b"nonsense", Content_Encoding="gzip")[0], 400)
         bomb = gzip.compress(b"0" * (100 << 20))
@@ -229,6 +251,39 @@ class Inference(unittest.TestCase):
         self.assertEqual(infer("add_sub", add(parameters={"mine": 1.5, "yours": "x", "priority": 1, "sequence_id": "s"}))[0], 200)
         self.assertIn("has invalid type", error(add(parameters={"mine": [1]}))[1])
         self.assertIn("reserved", error(add(parameters={"triton_mine": 1}))[1])
+
+    def test_texts_of_errors(self):
+        """Triton's, which clients may look for."""
+        def error(field, value, model="add_sub", datatype="FP32"):
+            body = add() if model == "add_sub" else {"inputs": [{"name": "x", "datatype": datatype, "shape": [1, 4], "data": [1] * 4}]}
+            (body["inputs"][0] if field in ("name", "shape", "datatype", "data") else body)[field] = value
+            status, _, data = infer(model, {k: v for k, v in body.items() if v != "gone"})
+            self.assertEqual(status, 400, data)
+            return json.loads(data)["error"]
+        string, array = "attempt to access JSON non-string as string", "attempt to access JSON non-array as array"
+        unsigned, boolean = "attempt to access JSON non-unsigned-integer as unsigned-integer", "attempt to access JSON non-boolean as boolean"
+        for field, value, text in (("id", 7, f"Unable to parse 'id': {string}"), ("name", 7, f"Unable to parse 'name': {string}"),
+                                   ("datatype", 7, f"Unable to parse 'datatype': {string}"), ("shape", 3, f"Unable to parse 'shape': {array}"),
+                                   ("shape", [1, -3], f"Unable to parse 'shape': {unsigned}"), ("inputs", {}, f"Unable to parse 'inputs': {array}"),
+                                   ("inputs", "gone", "Unable to parse 'inputs': attempt to access non-existing object member 'inputs'"),
+                                   ("outputs", 1, f"Unable to parse 'outputs': {array}"),
+                                   ("parameters", {"priority": "x"}, f"Unable to parse 'priority': {unsigned}"),
+                                   ("parameters", {"binary_data_output": 1}, f"Unable to parse 'binary_data_output': {boolean}")):
+            self.assertEqual(error(field, value), text)
+        for value, text in (([1, 2, 3, 4], "Unable to parse 'data': Shape does not match true shape of 'data' field"),
+                            ([1, 2], "Failed to parse 'data' field: shape does not match true shape"), (7, f"Unable to parse 'data': {array}"),
+                            ([1, 2, "3"], "Unable to parse 'data': attempt to access JSON non-number as double")):
+            self.assertTrue(error("data", value).startswith(text), error("data", value))
+        for datatype, value, text in (("INT8", 1.5, "non-signed-integer as signed-integer"), ("UINT8", "x", "non-unsigned-integer as unsigned-integer"),
+                                      ("BOOL", 7, "non-boolean as boolean"), ("BYTES", 7, "non-string as string")):
+            self.assertIn("attempt to access JSON " + text, error("data", [value] * 4, f"identity_{datatype.lower()}", datatype))
+        body = {"inputs": [{"name": "x", "datatype": "BYTES", "shape": [1, 4], "parameters": {"binary_data_size": 10}}]}
+        self.assertEqual(json.loads(infer("identity_bytes", body, b"\2\0\0\0ab\0\0\0\0")[2])["error"],
+                         "expected 4 string elements for inference input 'x' for model 'identity_bytes', got 2")
+        body = add()
+        del body["inputs"][0]["data"]
+        self.assertIn("Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' "
+                      "in 'parameters'. But no field is set", json.loads(infer("add_sub", body)[2])["error"])
 
     def test_limits(self):
         with socket.create_connection(("127.0.0.1", server.http_port)) as raw:

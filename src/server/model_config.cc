@@ -70,9 +70,6 @@ class Completion {
 
  private:
   void CheckWhole() {
-    if (const Json* name = given_.Find("name"); name && !name->AsString().empty() && name->AsString() != config_.name)
-      Refuse(Code::kInvalidArgument, "unexpected directory name '", config_.name, "' for model '",
-             Printable(name->AsString()), "', directory name must equal model name");
     if (const Json* tags = given_.Find("metric_tags"))
       for (const auto& [key, value] : tags->AsObject()) config_.metric_tags[key] = value.AsString();
     if (const Json* policy = given_.Find("model_transaction_policy"))
@@ -85,8 +82,6 @@ class Completion {
   void DecideBatch() {
     const Json* asked = given_.Find("max_batch_size");
     config_.max_batch_size = asked ? asked->AsInt() : 0;
-    if (config_.max_batch_size < 0)
-      Refuse(Code::kInvalidArgument, "'max_batch_size' must be non-negative value for ", config_.name);
     config_.no_batching_reason = WhyNoBatch(inputs_, outputs_);
     const bool completes = defaults_.auto_complete && !(HasTensors(given_, "input") && HasTensors(given_, "output"));
     if (const std::string why = WhyNoRows(inputs_, outputs_); completes && config_.max_batch_size > 0 && !why.empty())
@@ -206,10 +201,7 @@ class Completion {
     ShowBatching(*batching);
     if (const Json* sizes = batching->Find("preferred_batch_size")) {
       config_.preferred_sizes = ListOfIntegers(sizes);
-      for (int64_t size : config_.preferred_sizes)
-        if (size < 1 || size > std::max<int64_t>(config_.max_batch_size, 1))
-          Refuse(Code::kInvalidArgument, "dynamic batching preferred size must be ",
-                 size < 1 ? "positive for " : "<= max batch size for ", config_.name);
+      CheckPreferredSizes(config_.preferred_sizes, config_.max_batch_size, config_.name);
       std::sort(config_.preferred_sizes.begin(), config_.preferred_sizes.end());
     }
     auto number = [&](const char* key) { return batching->Find(key) ? batching->At(key).AsUnsigned() : 0; };
@@ -219,10 +211,6 @@ class Completion {
       config_.preferred_sizes.clear();
     config_.priority_levels = number("priority_levels");
     config_.default_priority = number("default_priority_level");
-    if (config_.priority_levels > 0 &&
-        (config_.default_priority == 0 || config_.default_priority > config_.priority_levels))
-      Refuse(Code::kInvalidArgument, "default priority level must be in range [1, ", config_.priority_levels, "] for ",
-             config_.name);
     config_.preserve_ordering = batching->Find("preserve_ordering") && batching->At("preserve_ordering").AsBool();
     if (const Json* policy = batching->Find("default_queue_policy")) config_.default_policy = PolicyFrom(*policy);
     if (const Json* policies = batching->Find("priority_queue_policy"))
@@ -342,6 +330,7 @@ LoadConfig LoadConfigOf(const Json& given) {
 ModelConfig CompleteConfig(const Json& given, const std::string& name, const std::vector<ValueInfo>& inputs,
                            const std::vector<ValueInfo>& optional_inputs, const std::vector<ValueInfo>& outputs,
                            const ConfigDefaults& defaults) {
+  CheckConfig(given, name);
   return Completion(given, name, inputs, optional_inputs, outputs, defaults).Make();
 }
 

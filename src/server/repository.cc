@@ -223,6 +223,7 @@ std::optional<Refusal> Repository::LoadFrom(const std::string& name, const Sourc
   std::string error;
   try {
     const Json given = config ? *config : ReadConfig(source.folder);
+    CheckConfig(given, name);
     const std::map<int64_t, std::string> versions = FindVersions(source, LoadConfigOf(given));
     if (versions.empty()) {
       error = Cat("at least one version must be available under the version policy of model '", name, "'");

@@ -194,6 +194,24 @@ TEST(ModelConfig, ABatchMustBePossible) {
   EXPECT_EQ(Complete("max_batch_size: 0", x, y).max_batch_size, 0);
 }
 
+TEST(ModelConfig, QueuesAreLookedAt) {
+  auto refusal = [](const std::string& batching) {
+    return RefusalOf("max_batch_size: 4 dynamic_batching { " + batching + " }", {Info("x", DType::kFloat, {kBatch})},
+                     {Info("y", DType::kFloat, {kBatch})});
+  };
+  EXPECT_EQ(refusal("priority_levels: 2 default_priority_level: 2 preferred_batch_size: 4"), "");
+  EXPECT_THAT(refusal("preferred_batch_size: 0"), HasSubstr("preferred size must be positive"));
+  EXPECT_THAT(refusal("preferred_batch_size: 5"), HasSubstr("preferred size must be <= max batch size"));
+  EXPECT_THAT(refusal("priority_levels: 2"), HasSubstr("default priority level must be in range [1, 2]"));
+  EXPECT_THAT(refusal("priority_levels: 2 default_priority_level: 1 priority_queue_policy { key: 3 value {} }"),
+              HasSubstr("must have priority level in range [1, 2]"));
+  EXPECT_THAT(refusal("priority_levels: 2 default_priority_level: 1 preserve_ordering: true"),
+              HasSubstr("Only one priority level"));
+  EXPECT_THAT(refusal("preserve_ordering: true default_queue_policy { timeout_action: DELAY "
+                      "default_timeout_microseconds: 1 }"),
+              HasSubstr("can not have DELAY"));
+}
+
 TEST(ModelConfig, IsShownAsTritonNormalisesIt) {
   const std::vector<ValueInfo> x = {Info("x", DType::kFloat, {kBatch, 10})},
                                y = {Info("y", DType::kFloat, {kBatch, 3})};

@@ -454,7 +454,9 @@ class Control(unittest.TestCase):
             status, error = other.post("/v2/repository/models/sent/load", {"parameters": {"config": config, "file:1/model.onnx": data}})
             self.assertEqual(status, 200, error)
             self.assertEqual(other.get("/v2/models/sent/config")[1]["max_batch_size"], 4)
-            for parameters in ({"config": config, "file:../x": data}, {"file:1/model.onnx": data}, {"config": "nonsense"}):
+            for parameters in ({"config": config, "file:../x": data}, {"file:1/model.onnx": data}, {"config": "nonsense"},
+                               {"config": '{"name": "other"}', "file:1/model.onnx": data},
+                               {"config": '{"max_batch_size": -1}', "file:1/model.onnx": data}):
                 status, error = other.post("/v2/repository/models/sent/load", {"parameters": parameters})
                 self.assertEqual(status, 500)
                 self.assertTrue(error["error"].startswith("failed to load 'sent', failed to poll from model repository: "), error)

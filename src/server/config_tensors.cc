@@ -70,8 +70,7 @@ Json TensorCompletion::Complete(const Json& given, const ValueInfo& info) const 
     full.Set("data_type", own.At("data_type"));
   else if (given.At("data_type").AsString() != own.At("data_type").AsString())
     Refuse(Code::kInvalidArgument, "model '", model_, "', tensor '", info.name, "': the model expects data type ",
-           own.At("data_type").AsString(), " but the model configuration specifies ",
-           given.At("data_type").AsString());
+           own.At("data_type").AsString(), " but the model configuration specifies ", given.At("data_type").AsString());
   if (const Json* dims = given.Find("dims"); !dims || dims->AsArray().empty()) {
     ReplaceField(full, "dims", own.At("dims"));
     if (!ReshapeOf(given) && own.Find("reshape")) full.Set("reshape", own.At("reshape"));
@@ -107,8 +106,8 @@ void TensorCompletion::CheckReshape(const std::string& prefix, const std::vector
   const std::vector<double> from = Trunks(dims), to = Trunks(reshape);
   const bool both_free = from.size() > 1 && to.size() > 1;
   if (both_free && from.size() != to.size())
-    Refuse(Code::kInvalidArgument, prefix,
-           "has different number of variable-size dimensions for dims and reshape for ", model_);
+    Refuse(Code::kInvalidArgument, prefix, "has different number of variable-size dimensions for dims and reshape for ",
+           model_);
   if (from != to) Refuse(Code::kInvalidArgument, prefix, "has different size for dims and reshape for ", model_);
 }
 

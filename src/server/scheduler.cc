@@ -227,7 +227,7 @@ Scheduler::Batch Scheduler::TakeBatch(std::unique_lock<std::mutex>& lock) {
     if (queue == queues_.end()) return batch;
     if (!may_join_.load(std::memory_order_relaxed)) break;
     const Job& first = *queue->second.front();
-    const int64_t available = AvailableRows(first);
+    const int64_t available = has_wishes_ ? 0 : AvailableRows(first);
     const auto until = first.queued + std::chrono::microseconds(config_.queue_delay_us);
     const bool waited = Clock::now() >= until || stopping_;
     wanted = RowsToTake(available, waited);

@@ -31,14 +31,16 @@ std::string FileIn(const std::string& folder, const std::string& name) {
 
 bool IsVersion(const fs::path& path) { return VersionNumber(path.filename().string()).has_value(); }
 
-// Of all files in a folder, but for its versions; changes when one of them does.
+// Of all files in a folder, but for its versions; changes when one of them does. Of a folder that is no model's alone
+// not every file is looked at.
 std::string TreeIdentity(const std::string& folder) {
   constexpr int kMostDepth = 8;
+  constexpr size_t kMostFiles = 10'000;
   std::vector<std::string> files;
   std::error_code error;
   const auto options = fs::directory_options::follow_directory_symlink | fs::directory_options::skip_permission_denied;
-  for (auto entry = fs::recursive_directory_iterator(folder, options, error); !error && entry != fs::end(entry);
-       entry.increment(error)) {
+  for (auto entry = fs::recursive_directory_iterator(folder, options, error);
+       !error && entry != fs::end(entry) && files.size() < kMostFiles; entry.increment(error)) {
     std::error_code unknown;
     const bool is_folder = entry->is_directory(unknown);
     if (is_folder && ((entry.depth() == 0 && IsVersion(entry->path())) || entry.depth() >= kMostDepth))
@@ -46,7 +48,7 @@ std::string TreeIdentity(const std::string& folder) {
     if (!is_folder) files.push_back(Cat(entry->path().string(), "=", FileIdentity(entry->path().string())));
   }
   std::sort(files.begin(), files.end());
-  return Cat(folder, "|", Join(files, "|"));
+  return Cat(folder, "|", std::hash<std::string>()(Join(files, "|")));
 }
 
 std::string IdentityOf(const std::string& folder, const std::string& file) {

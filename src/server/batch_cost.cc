@@ -44,12 +44,6 @@ bool BatchCost::IsKnown(size_t index) const { return sizes_[index].runs >= kRuns
 
 double BatchCost::PerRow(size_t index) const { return sizes_[index].us / static_cast<double>(int64_t{1} << index); }
 
-bool BatchCost::Pays(int64_t rows) {
-  const size_t index = IndexOf(rows);
-  if (!IsKnown(0) || !IsKnown(index)) return true;
-  return ++decisions_ % kLookAgain == 0 || PerRow(index) < PerRow(0) * kGain;
-}
-
 // Making a size ready takes longer than its runs. Where those are long, it is done for those who wait by the dozen, and
 // not for a few who would be answered sooner one by one.
 bool BatchCost::MayTry(size_t base, int64_t rows, int64_t available) const {

@@ -14,8 +14,6 @@ class BatchCost {
   void NoteShared(int64_t rows, double microseconds);
   double OfOne() const { return sizes_[0].us; }  // 0: not known yet
 
-  // Whether a row of such a run costs less than a run of one; true where that is not known yet.
-  bool Pays(int64_t rows);
   // Rows for the next run while `available` wait for `instances` workers: as many as let the last of them be answered
   // soonest. Sizes that are not known yet are tried: the largest at once if `eager`, else by doubling while that
   // gained. `least`: rows of the first who waits.

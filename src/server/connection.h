@@ -17,7 +17,8 @@ namespace ferry::server {
 
 struct ConnectionLimits {
   size_t most_body = size_t{64} << 20;
-  size_t most_message = size_t{256} << 20;  // of gRPC
+  size_t most_binary = size_t{2} << 30;  // of a body that is bytes of tensors but for its beginning
+  size_t most_message = INT32_MAX;       // of gRPC
   size_t most_header = 32 * 1024;
   std::chrono::seconds header_time{10};  // from the first byte of a request to its last header
   std::chrono::seconds body_time{60};    // without any progress

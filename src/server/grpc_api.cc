@@ -19,13 +19,34 @@ uint64_t Number(const Json& request, const char* key) {
   return value && value->is_integer() && value->AsDouble() >= 0 ? value->AsUnsigned() : 0;
 }
 
-// {"a": {"string_param": "x"}} as {"a": "x"}.
-Json PlainParameters(const Json& request) {
+void RequireNoRepository(const Json& request) {
+  if (!Text(request, "repository_name").empty())
+    Refuse(Code::kUnimplemented, "'repository_name' specification is not supported");
+}
+
+// {"config": {"string_param": "x"}} as {"config": "x"}.
+Json LoadParameters(const Json& request) {
   Json out = Json::Object{};
-  if (const Json* parameters = request.Find("parameters"))
-    for (const auto& [key, value] : parameters->AsObject())
-      out.Set(key, value.is_object() && !value.AsObject().empty() ? value.AsObject()[0].second : Json());
+  const Json* parameters = request.Find("parameters");
+  if (!parameters) return out;
+  for (const auto& [key, value] : parameters->AsObject()) {
+    const bool is_file = key.compare(0, 5, "file:") == 0;
+    if (key != "config" && !is_file)
+      Refuse(Code::kInvalidArgument, "unrecognized load parameter '", Printable(key), "'.");
+    const char* const kind = is_file ? "bytes_param" : "string_param";
+    if (!value.Find(kind))
+      Refuse(Code::kInvalidArgument, "invalid value type for load parameter '", Printable(key), "', expected ", kind,
+             ".");
+    out.Set(key, value.At(kind));
+  }
   return out;
+}
+
+void CheckUnloadParameters(const Json& request) {
+  const Json* parameters = request.Find("parameters");
+  const Json* dependents = parameters ? parameters->Find("unload_dependents") : nullptr;
+  if (dependents && !dependents->Find("bool_param"))
+    Refuse(Code::kInvalidArgument, "invalid value type for 'unload_dependents' parameter, expected bool_param.");
 }
 
 // A list of regions as the map that gRPC answers with.
@@ -103,16 +124,20 @@ constexpr Method kMethods[] = {
      [](Service& s, const Json& r) { return s.Statistics(Text(r, "name"), Text(r, "version")); }},
     {"RepositoryIndex", "model-repository",
      [](Service& s, const Json& r) {
+       RequireNoRepository(r);
        return Json().Set("models", s.repository().Index(r.Find("ready") && r.At("ready").AsBool()));
      }},
     {"RepositoryModelLoad", "model-repository",
      [](Service& s, const Json& r) {
-       s.Load(Text(r, "model_name"), PlainParameters(r), false);
+       RequireNoRepository(r);
+       s.Load(Text(r, "model_name"), LoadParameters(r), false);
        return Json(Json::Object{});
      },
      true},
     {"RepositoryModelUnload", "model-repository",
      [](Service& s, const Json& r) {
+       RequireNoRepository(r);
+       CheckUnloadParameters(r);
        s.repository().Unload(Text(r, "model_name"));
        return Json(Json::Object{});
      },

@@ -8,7 +8,8 @@ namespace {
 class Http1 : public Protocol, public Answered {
  public:
   explicit Http1(Connection& connection)
-      : connection_(connection), parser_(connection.limits().most_body, connection.limits().most_header) {}
+      : connection_(connection),
+        parser_(connection.limits().most_body, connection.limits().most_binary, connection.limits().most_header) {}
 
   void OnData(std::string_view bytes) override {
     if (waits_ || !pending_.empty()) {
@@ -57,12 +58,10 @@ class Http1 : public Protocol, public Answered {
     if (parser_.status() != 0) {
       refused_ = true;
       keep_alive_ = false;
-      Answer(ErrorResponse(parser_.status(),
-                           parser_.status() == 413
-                               ? Cat("request is larger than the allowed ", connection_.limits().most_body,
-                                     " bytes. Use --http-max-input-size to increase the limit.")
-                           : parser_.status() == 431 ? std::string("the headers are too large")
-                                                     : std::string("the request is no HTTP/1.1")));
+      Answer(parser_.status() == 413
+                 ? parser_.TooLarge()
+                 : ErrorResponse(parser_.status(),
+                                 parser_.status() == 431 ? "the headers are too large" : "the request is no HTTP/1.1"));
       return bytes.size();
     }
     if (parser_.has_header() && !parser_.is_done() && parser_.expects_continue() && !continued_) {
@@ -72,6 +71,7 @@ class Http1 : public Protocol, public Answered {
     if (!parser_.is_done()) return taken;
     continued_ = false;
     keep_alive_ = parser_.keep_alive() && !draining_;
+    is_old_ = parser_.is_old();
     std::shared_ptr<HttpRequest> request = parser_.TakeRequest();
     request->peer = connection_.peer();
     is_head_ = request->method == "HEAD";
@@ -97,7 +97,10 @@ class Http1 : public Protocol, public Answered {
     }
     head_ += "\r\ncontent-length: ";
     AppendUnsigned(head_, response.body.size());
-    if (!keep_alive_) head_ += "\r\nconnection: close";
+    if (!keep_alive_)
+      head_ += "\r\nconnection: close";
+    else if (is_old_)
+      head_ += "\r\nconnection: keep-alive";
     head_ += "\r\n\r\n";
     if (is_head_) response.body.clear();
     if (response.body.size() < 16 * 1024) {
@@ -126,7 +129,8 @@ class Http1 : public Protocol, public Answered {
   std::string pending_, head_;
   uint64_t serial_ = 0;
   bool waits_ = false, written_ = false, working_ = false, dispatching_ = false, progressed_ = false;
-  bool keep_alive_ = true, is_head_ = false, continued_ = false, draining_ = false, refused_ = false, closed_ = false;
+  bool keep_alive_ = true, is_old_ = false, is_head_ = false, continued_ = false, draining_ = false, refused_ = false,
+       closed_ = false;
 };
 
 }  // namespace

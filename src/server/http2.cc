@@ -52,6 +52,7 @@ class Http2;
 
 struct Stream {
   std::shared_ptr<HttpRequest> request = std::make_shared<HttpRequest>();
+  BodyLimit limit;
   size_t header_bytes = 0;
   bool is_grpc = false, begun = false, half_closed = false, refused = false;
   std::chrono::steady_clock::time_point last_bytes;
@@ -401,7 +402,10 @@ class Http2 : public Protocol, public Answered {
     stream.request->peer = connection_.peer();
     const std::string* type = stream.request->Find("content-type");
     stream.is_grpc = type && type->compare(0, 16, "application/grpc") == 0;
-    if (!stream.is_grpc) return;
+    if (!stream.is_grpc) {
+      stream.limit = BodyLimitOf(*stream.request, connection_.limits().most_body, connection_.limits().most_binary);
+      return;
+    }
     if (const uint64_t timeout = GrpcTimeout(*stream.request); timeout > 0)
       stream.deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(timeout);
     auto sink = std::make_shared<StreamSink>(connection_.loop(), connection_.number(), this, number);
@@ -427,16 +431,15 @@ class Http2 : public Protocol, public Answered {
   void Take(int32_t number, Stream& stream, std::string_view bytes) {
     stream.last_bytes = connection_.loop().now();
     if (stream.refused || (stream.finished && stream.answered)) return;
-    const size_t most = stream.is_grpc ? connection_.limits().most_message + 5 : connection_.limits().most_body;
+    const size_t most = stream.is_grpc ? connection_.limits().most_message + 5 : stream.limit.bytes;
     std::string& body = stream.request->body;
     if (bytes.size() > most - std::min(most, body.size())) {
       stream.refused = true;
+      HttpResponse refusal = stream.is_grpc ? HttpResponse() : stream.limit.Refuse(*stream.request);
       std::string().swap(body);
       if (stream.is_grpc)
         return Finish(number, Code::kExhausted, Cat("the message is larger than the allowed ", most, " bytes"));
-      return Answer(static_cast<uint64_t>(number),
-                    ErrorResponse(413, Cat("request is larger than the allowed ", most,
-                                           " bytes. Use --http-max-input-size to increase the limit.")));
+      return Answer(static_cast<uint64_t>(number), std::move(refusal));
     }
     body += bytes;
     if (stream.is_grpc) TakeMessages(number);
@@ -463,8 +466,16 @@ class Http2 : public Protocol, public Answered {
           body.reserve(std::min(size + 5, body.size() * 2 + (size_t{1} << 20)));
         break;
       }
-      std::string message = body.substr(at + 5, size);
-      at += 5 + size;
+      std::string message;
+      if (at + 5 + size == body.size()) {  // nothing beyond it, as nearly always: not copied
+        message = std::move(body);
+        message.erase(0, at + 5);
+        body.clear();
+        at = 0;
+      } else {
+        message = body.substr(at + 5, size);
+        at += 5 + size;
+      }
       if (!Deliver(number, *stream, flag, std::move(message))) return;
       stream = Find(number);
     }
@@ -475,7 +486,9 @@ class Http2 : public Protocol, public Answered {
     try {
       if (flag != 0 && stream.coding == Coding::kIdentity)
         Refuse(Code::kInternal, "a compressed message without grpc-encoding");
-      if (flag != 0) message = Decompress(message, stream.coding, connection_.limits().most_message);
+      // Little that unpacks to very much is no tensor.
+      const size_t most = std::max(size_t{256} << 20, message.size() * 32);
+      if (flag != 0) message = Decompress(message, stream.coding, std::min(most, connection_.limits().most_message));
       if (stream.call) stream.call->OnMessage(std::move(message));
       return true;
     } catch (...) {

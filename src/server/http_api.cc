@@ -40,10 +40,20 @@ std::vector<std::string> PartsOf(std::string_view target) {
 
 [[noreturn]] void NotFound() { Refuse(Code::kNotFound, "Not Found"); }
 
-struct WrongMethod {};
+struct WrongMethod {
+  const char* allowed;
+};
 
 void RequireMethod(const HttpRequest& request, std::string_view method) {
-  if (request.method != method && !(method == "GET" && request.method == "HEAD")) throw WrongMethod();
+  if (request.method != method && !(method == "GET" && request.method == "HEAD"))
+    throw WrongMethod{method == "GET" ? "GET, HEAD" : "POST"};
+}
+
+// Settings are shown and changed under one address.
+bool Changes(const HttpRequest& request) {
+  if (request.method != "POST" && request.method != "GET" && request.method != "HEAD")
+    throw WrongMethod{"GET, HEAD, POST"};
+  return request.method == "POST";
 }
 
 Json BodyJson(const HttpRequest& request) {
@@ -57,23 +67,36 @@ Json BodyJson(const HttpRequest& request) {
   Refuse(Code::kInvalidArgument, "failed to parse the request JSON buffer: an object is missing");
 }
 
+// "gzip;q=0.5" as "gzip" and 0.5.
+std::pair<std::string_view, double> WeightedName(std::string_view item) {
+  item.remove_prefix(std::min(item.find_first_not_of(" \t"), item.size()));
+  const std::string_view name = item.substr(0, item.find_first_of("; \t"));
+  double weight = 1;
+  if (const size_t at = item.find("q="); at != std::string_view::npos && at > name.size())
+    if (std::from_chars(item.data() + at + 2, item.data() + item.size(), weight).ec != std::errc()) weight = 1;
+  return {name, weight};
+}
+
+// Of those that are known the one with the largest weight, which goes before others of the same.
 Coding AcceptedCoding(const HttpRequest& request) {
   const std::string* accepted = request.Find("accept-encoding");
   if (!accepted) return Coding::kIdentity;
-  // The one named first among those that are known; one with q=0 is not wanted.
+  Coding best = Coding::kIdentity;
+  double most = 0;
   for (const std::string& item : SplitText(*accepted, ',')) {
-    const std::string_view word = std::string_view(item).substr(
-        item.find_first_not_of(' ') == std::string::npos ? 0 : item.find_first_not_of(' '));
-    const std::string_view name = word.substr(0, word.find_first_of("; "));
-    if (word.find("q=0") != std::string_view::npos && word.find("q=0.") == std::string_view::npos) continue;
-    if (name == "gzip") return Coding::kGzip;
-    if (name == "deflate") return Coding::kDeflate;
+    const auto [name, weight] = WeightedName(item);
+    if ((name != "gzip" && name != "deflate" && name != "identity") || weight <= most) continue;
+    best = name == "gzip" ? Coding::kGzip : name == "deflate" ? Coding::kDeflate : Coding::kIdentity;
+    most = weight;
   }
-  return Coding::kIdentity;
+  return best;
 }
 
 void CompressAnswer(HttpResponse& response, Coding coding) {
-  if (coding == Coding::kIdentity || response.body.empty() || response.status != 200) return;
+  constexpr size_t kMostPacked = size_t{1} << 30;
+  if (coding == Coding::kIdentity || response.body.size() > kMostPacked || response.body.empty() ||
+      response.status != 200)
+    return;
   response.body = Compress(response.body, coding);
   response.headers.emplace_back("content-encoding", coding == Coding::kGzip ? "gzip" : "deflate");
 }
@@ -198,8 +221,10 @@ void Frontend::Handle(Door door, std::shared_ptr<HttpRequest> request, Respond r
     // Like Triton: clients of the protocol undo the encoding of inference answers alone.
     if (response.content_type != "application/json") CompressAnswer(response, AcceptedCoding(*request));
     respond(std::move(response));
-  } catch (const WrongMethod&) {
-    respond(ErrorResponse(405, "Method Not Allowed"));
+  } catch (const WrongMethod& wrong) {
+    HttpResponse response = ErrorResponse(405, "Method Not Allowed");
+    response.headers.emplace_back("allow", wrong.allowed);
+    respond(std::move(response));
   } catch (...) {
     const Refusal refusal = CurrentRefusal();
     HttpResponse response = ErrorResponse(refusal);
@@ -240,17 +265,11 @@ HttpResponse Frontend::Answer(const HttpRequest& request, const std::vector<std:
     return response;
   }
   if (parts[1] == "logging" && parts.size() == 2) {
-    if (request.method == "POST")
-      service_.log().Change(BodyJson(request));
-    else
-      RequireMethod(request, "GET");
+    if (Changes(request)) service_.log().Change(BodyJson(request));
     return JsonResponse(service_.log().ToJson());
   }
   if (parts[1] == "trace" && parts.size() == 3 && parts[2] == "setting") {
-    if (request.method == "POST")
-      service_.tracer().Change("", BodyJson(request));
-    else
-      RequireMethod(request, "GET");
+    if (Changes(request)) service_.tracer().Change("", BodyJson(request));
     return JsonResponse(service_.tracer().ToJson(""));
   }
   if (parts[1] == "ferry" && parts.size() == 3 && parts[2] == "state") {
@@ -271,10 +290,7 @@ HttpResponse Frontend::AnswerModel(const HttpRequest& request, const std::vector
   if (path.rest.size() == 2 && path.rest[0] == "trace" && path.rest[1] == "setting" && path.version.empty()) {
     if (!service_.repository().IsReady(path.name, ""))
       Refuse(Code::kInvalidArgument, "Request for unknown model : ", Printable(path.name));
-    if (request.method == "POST")
-      service_.tracer().Change(path.name, BodyJson(request));
-    else
-      RequireMethod(request, "GET");
+    if (Changes(request)) service_.tracer().Change(path.name, BodyJson(request));
     return JsonResponse(service_.tracer().ToJson(path.name));
   }
   if (path.rest.size() > 1) NotFound();
@@ -302,6 +318,7 @@ HttpResponse Frontend::AnswerModel(const HttpRequest& request, const std::vector
 HttpResponse Frontend::AnswerMemory(const HttpRequest& request, const std::vector<std::string>& parts) {
   const bool is_cuda = parts[1] == "cudasharedmemory";
   const std::string region = parts.size() == 5 && parts[2] == "region" ? parts[3] : "";
+  const char* const kind = is_cuda ? "cuda" : "system";
   if (!(parts.size() == 3 || (parts.size() == 5 && parts[2] == "region"))) NotFound();
   const std::string& verb = parts.back();
   if (verb == "status") {
@@ -316,9 +333,11 @@ HttpResponse Frontend::AnswerMemory(const HttpRequest& request, const std::vecto
     if (!is_cuda) service_.memory().Unregister(region);
     return JsonResponse(Json(Json::Object{}));
   }
-  if (verb != "register" || region.empty()) NotFound();
+  if (verb != "register") NotFound();
   RequireMethod(request, "POST");
   service_.memory().RequireAllowed();
+  if (region.empty())
+    Refuse(Code::kInvalidArgument, "'region name' is necessary to register ", kind, " shared memory region");
   if (is_cuda)
     Refuse(Code::kInvalidArgument, "failed to register CUDA shared memory region: '", Printable(region),
            "', GPUs not supported");
@@ -326,11 +345,12 @@ HttpResponse Frontend::AnswerMemory(const HttpRequest& request, const std::vecto
   const Json* key = body.Find("key");
   const Json* size = body.Find("byte_size");
   const Json* offset = body.Find("offset");
-  if (!key || !key->is_string()) Refuse(Code::kInvalidArgument, "Shared memory register request has no 'key' field");
-  if (!size || !size->is_integer() || size->AsDouble() < 0)
-    Refuse(Code::kInvalidArgument, "Shared memory register request has no 'byte_size' field");
-  if (offset && (!offset->is_integer() || offset->AsDouble() < 0))
-    Refuse(Code::kInvalidArgument, "Unable to parse 'offset'");
+  if (!key) Refuse(Code::kInvalidArgument, "Shared memory register request has no 'key' field");
+  if (!key->is_string()) Refuse(Code::kInvalidArgument, "attempt to access JSON non-string as string");
+  if (!size) Refuse(Code::kInvalidArgument, "Shared memory register request has no 'byte_size' field");
+  for (const Json* number : {size, offset})
+    if (number && (!number->is_integer() || number->AsDouble() < 0))
+      Refuse(Code::kInvalidArgument, "attempt to access JSON non-unsigned-integer as unsigned-integer");
   service_.memory().Register(region, key->AsString(), offset ? offset->AsUnsigned() : 0, size->AsUnsigned());
   return JsonResponse(Json(Json::Object{}));
 }
@@ -356,15 +376,19 @@ bool Frontend::Repository(const std::shared_ptr<HttpRequest>& request, const std
     try {
       const Json body = BodyJson(*request);
       const Json* parameters = body.Find("parameters");
+      if (parameters && !parameters->is_object())
+        Refuse(Code::kInvalidArgument, "attempt to get members for non-object");
+      const Json* dependents = parameters ? parameters->Find("unload_dependents") : nullptr;
+      if (!is_load && dependents && !dependents->is_bool())
+        Refuse(Code::kInvalidArgument,
+               "Unable to parse 'unload_dependents': attempt to access JSON non-boolean as boolean");
       if (is_load)
         service_.Load(name, parameters ? *parameters : Json(), true);
       else
         service_.repository().Unload(name);
       respond(JsonResponse(Json(Json::Object{})));
     } catch (...) {
-      const Refusal refusal = CurrentRefusal();
-      // A model that cannot be loaded is the client's concern.
-      respond(refusal.code() == Code::kInternal ? ErrorResponse(400, refusal.message()) : ErrorResponse(refusal));
+      respond(ErrorResponse(CurrentRefusal()));
     }
   });
   return true;

@@ -1,5 +1,6 @@
 #include "server/http_message.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "server/event_loop.h"
@@ -11,6 +12,47 @@ const std::string* FindHeader(const HeaderList& headers, std::string_view name) 
   for (const auto& [key, value] : headers)
     if (key == name) return &value;
   return nullptr;
+}
+
+namespace {
+
+std::optional<uint64_t> NumberIn(const HttpRequest& request, std::string_view header) {
+  const std::string* text = request.Find(header);
+  uint64_t number = 0;
+  if (!text) return std::nullopt;
+  auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+  if (error != std::errc() || end != text->data() + text->size()) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+BodyLimit BodyLimitOf(const HttpRequest& request, size_t most_body, size_t most_binary) {
+  using Kind = BodyLimit::Kind;
+  if (const std::string* coding = request.Find("content-encoding"); coding && !coding->empty() && *coding != "identity")
+    return {Kind::kPacked, most_body};
+  const std::optional<uint64_t> json = NumberIn(request, "inference-header-content-length");
+  if (!json || *json > most_body || request.target.find("/infer") == std::string::npos) return {Kind::kJson, most_body};
+  return *json == 0 ? BodyLimit{Kind::kRaw, most_body} : BodyLimit{Kind::kBinary, std::max(most_body, most_binary)};
+}
+
+HttpResponse BodyLimit::Refuse(const HttpRequest& request) const {
+  // What came in chunks is at least so large.
+  const uint64_t size = std::max(NumberIn(request, "content-length").value_or(0), uint64_t{request.body.size()});
+  constexpr const char* kAdvice = " bytes. Use --http-max-input-size to increase the limit.";
+  switch (kind) {
+    case Kind::kJson:
+      return ErrorResponse(
+          400, Cat("request JSON size of ", NumberIn(request, "inference-header-content-length").value_or(size),
+                   " bytes exceeds the maximum allowed input size of ", bytes, kAdvice));
+    case Kind::kRaw:
+      return ErrorResponse(400, Cat("Raw input has a byte_size (", size,
+                                    " bytes) that exceeds the maximum allowed value of ", bytes, kAdvice));
+    case Kind::kPacked: return ErrorResponse(413, Cat("request is larger than the allowed ", bytes, kAdvice));
+    default:
+      return ErrorResponse(413, Cat("request is larger than the allowed ", bytes,
+                                    " bytes. Use --http-max-binary-size to increase the limit."));
+  }
 }
 
 HttpResponse ErrorResponse(int status, std::string_view message) {

@@ -36,6 +36,14 @@ struct HttpResponse {
   std::string body;
 };
 
+// How large the body of a request may be, by its headers: JSON and what is to be unpacked less than tensors' bytes.
+struct BodyLimit {
+  enum class Kind { kJson, kRaw, kPacked, kBinary } kind = Kind::kJson;
+  size_t bytes = 0;
+  HttpResponse Refuse(const HttpRequest& request) const;  // what a larger one is answered
+};
+BodyLimit BodyLimitOf(const HttpRequest& request, size_t most_body, size_t most_binary);
+
 HttpResponse ErrorResponse(int status, std::string_view message);  // {"error": …}
 HttpResponse ErrorResponse(const Refusal& refusal);
 const char* ReasonPhrase(int status);

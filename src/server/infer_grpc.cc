@@ -266,7 +266,8 @@ void TakeRequestParameter(const std::pair<std::string, Parameter>& given, InferR
     Refuse(Code::kInvalidArgument,
            "invalid value type for 'sequence_id' parameter, expected int64_param or string_param.");
   } else if (key.compare(0, 7, "triton_") == 0 && key != "triton_enable_empty_final_response") {
-    Refuse(Code::kInvalidArgument, "parameter keys starting with 'triton_' are reserved for Triton usage: '",
+    Refuse(Code::kInvalidArgument,
+           "parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified: '",
            Printable(key), "'");
   }
 }
@@ -384,6 +385,11 @@ std::string WriteGrpcInfer(Job& job, const ServedModel& model) {
       tensors.back() = Tensor();
     }
   }
+  size_t bytes_of_all = 0;
+  for (const Tensor& tensor : tensors) bytes_of_all += tensor.defined() ? WireBytes(tensor) : 0;
+  if (bytes_of_all > INT32_MAX)
+    Refuse(Code::kInvalidArgument, "the outputs of model '", model.name(),
+           "' exceed the maximum allowed data size limit INT_MAX");
   for (const Tensor& tensor : tensors) {
     if (!tensor.defined()) {
       out.add_string(6, "");

@@ -9,13 +9,25 @@
 namespace ferry::server {
 namespace {
 
+// Triton's words, which clients may know.
+constexpr std::string_view kNoString = "attempt to access JSON non-string as string",
+                           kNoArray = "attempt to access JSON non-array as array",
+                           kNoUnsigned = "attempt to access JSON non-unsigned-integer as unsigned-integer";
+
+[[noreturn]] void FailToParse(std::string_view key, std::string_view why) {
+  Refuse(Code::kInvalidArgument, "Unable to parse '", key, "': ", why);
+}
+[[noreturn]] void FailMissing(std::string_view key) {
+  FailToParse(key, Cat("attempt to access non-existing object member '", key, "'"));
+}
+
 uint64_t Unsigned(const Json& value, const std::string& key) {
-  if (!value.is_integer() || value.AsDouble() < 0) Refuse(Code::kInvalidArgument, "Unable to parse '", key, "'");
+  if (!value.is_integer() || value.AsDouble() < 0) FailToParse(key, kNoUnsigned);
   return value.AsUnsigned();
 }
 
 bool Flag(const Json& value, const std::string& key) {
-  if (!value.is_bool()) Refuse(Code::kInvalidArgument, "Unable to parse '", key, "'");
+  if (!value.is_bool()) FailToParse(key, "attempt to access JSON non-boolean as boolean");
   return value.AsBool();
 }
 
@@ -24,7 +36,7 @@ std::optional<MemoryRange> MemoryOf(const Json& parameters, const SharedMemory& 
   const Json* size = parameters.Find("shared_memory_byte_size");
   if (!region && !size) return std::nullopt;
   if (!region) Refuse(Code::kInvalidArgument, "'shared_memory_byte_size' needs 'shared_memory_region'");
-  if (!region->is_string()) Refuse(Code::kInvalidArgument, "Unable to parse 'shared_memory_region'");
+  if (!region->is_string()) FailToParse("shared_memory_region", kNoString);
   if (!size)
     Refuse(Code::kInvalidArgument,
            "'shared_memory_region' needs 'shared_memory_byte_size' to be specified along with it");
@@ -52,17 +64,17 @@ class HttpInferReader {
         const std::string_view key = cursor_.ReadKey();
         if (key == "inputs") {
           has_inputs = true;
-          if (cursor_.Peek() != '[') Refuse(Code::kInvalidArgument, "Unable to parse 'inputs': it is no array");
+          if (cursor_.Peek() != '[') FailToParse("inputs", kNoArray);
           if (cursor_.Begin('[')) do
               ReadInput();
             while (cursor_.Next(']'));
         } else if (key == "outputs") {
-          if (cursor_.Peek() != '[') Refuse(Code::kInvalidArgument, "Unable to parse 'outputs': it is no array");
+          if (cursor_.Peek() != '[') FailToParse("outputs", kNoArray);
           if (cursor_.Begin('[')) do
               ReadOutput();
             while (cursor_.Next(']'));
         } else if (key == "id") {
-          if (cursor_.Peek() != '"') Refuse(Code::kInvalidArgument, "Unable to parse 'id': it is no string");
+          if (cursor_.Peek() != '"') FailToParse("id", kNoString);
           out_.id = cursor_.ReadString();
         } else if (key == "parameters") {
           ReadParameters();
@@ -71,8 +83,7 @@ class HttpInferReader {
         }
       } while (cursor_.Next('}'));
     cursor_.ExpectEnd();
-    if (!has_inputs)
-      Refuse(Code::kInvalidArgument, "Unable to parse 'inputs': attempt to access non-existing object member 'inputs'");
+    if (!has_inputs) FailMissing("inputs");
     if (!binary_.empty())
       Refuse(Code::kInvalidArgument, "unexpected additional input data for model '", model_.name(), "'");
     for (RequestedOutput& output : out_.outputs)
@@ -92,14 +103,14 @@ class HttpInferReader {
 
   Shape ReadShape() {
     Shape shape;
-    if (cursor_.Peek() != '[') Refuse(Code::kInvalidArgument, "Unable to parse 'shape': it is no array");
+    if (cursor_.Peek() != '[') FailToParse("shape", kNoArray);
     if (cursor_.Begin('[')) do {
         cursor_.Peek();
         const std::string_view rest = cursor_.rest();
         int64_t dim = 0;
         auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), dim);
-        if (error != std::errc() || (end < rest.data() + rest.size() && (*end == '.' || *end == 'e')))
-          Refuse(Code::kInvalidArgument, "Unable to parse 'shape': a dimension is no integer");
+        if (error != std::errc() || dim < 0 || (end < rest.data() + rest.size() && (*end == '.' || *end == 'e')))
+          FailToParse("shape", kNoUnsigned);
         cursor_.Advance(static_cast<size_t>(end - rest.data()));
         if (shape.rank() >= 64) Refuse(Code::kInvalidArgument, "Unable to parse 'shape': it has too many dimensions");
         shape.push_back(dim);
@@ -108,7 +119,7 @@ class HttpInferReader {
   }
 
   std::string ReadText(const char* key) {
-    if (cursor_.Peek() != '"') Refuse(Code::kInvalidArgument, "Unable to parse '", key, "': it is no string");
+    if (cursor_.Peek() != '"') FailToParse(key, kNoString);
     return cursor_.ReadString();
   }
 
@@ -145,11 +156,9 @@ class HttpInferReader {
         else
           cursor_.SkipValue();
       } while (cursor_.Next('}'));
-    if (input.name.empty()) Refuse(Code::kInvalidArgument, "Unable to parse 'name': an input has none");
-    if (!input.shape)
-      Refuse(Code::kInvalidArgument, "Unable to parse 'shape': input '", Printable(input.name), "' has none");
-    if (input.datatype.empty())
-      Refuse(Code::kInvalidArgument, "Unable to parse 'datatype': input '", Printable(input.name), "' has none");
+    if (input.name.empty()) FailMissing("name");
+    if (input.datatype.empty()) FailMissing("datatype");
+    if (!input.shape) FailMissing("shape");
     const DType type = DatatypeFromName(input.datatype);
     if (type == DType::kUndefined)
       Refuse(Code::kInvalidArgument, "invalid datatype '", Printable(input.datatype), "' for input ",
@@ -162,8 +171,7 @@ class HttpInferReader {
     std::optional<MemoryRange> range;
     if (input.parameters.is_object()) range = MemoryOf(input.parameters, memory_);
     if (input.binary_bytes.has_value() + range.has_value() + !input.data.empty() != 1)
-      Refuse(Code::kInvalidArgument, "input '", Printable(input.name),
-             "' must have exactly one of 'data', 'binary_data_size' and 'shared_memory_region'");
+      FailContent(input, range.has_value());
     if (range) return TensorFromMemory(type, *input.shape, *range, input.name, model_.name());
     if (!input.binary_bytes) return TensorFromJson(type, *input.shape, input.data, input.name, most_bytes_);
     const uint64_t bytes = *input.binary_bytes;
@@ -178,6 +186,17 @@ class HttpInferReader {
     const std::string_view part = binary_.substr(0, bytes);
     binary_.remove_prefix(bytes);
     return TensorFromBytes(type, *input.shape, part, input.name, model_.name(), http_);
+  }
+
+  [[noreturn]] static void FailContent(const Input& input, bool has_range) {
+    std::string set;
+    if (!input.data.empty()) set += " 'data'";
+    if (input.binary_bytes) set += " 'binary_data_size'";
+    if (has_range) set += " 'shared_memory_region'";
+    Refuse(Code::kInvalidArgument,
+           "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', "
+           "'shared_memory_region' in 'parameters'. But",
+           set.empty() ? " no field is set" : " set", set, " (input '", Printable(input.name), "')");
   }
 
   void ReadOutput() {
@@ -204,7 +223,7 @@ class HttpInferReader {
           cursor_.SkipValue();
         }
       } while (cursor_.Next('}'));
-    if (output.name.empty()) Refuse(Code::kInvalidArgument, "Unable to parse 'name': an output has none");
+    if (output.name.empty()) FailMissing("name");
     out_.outputs.push_back(std::move(output));
     output_says_.push_back(says);
   }
@@ -301,17 +320,18 @@ Tensor TensorFromJson(DType type, const Shape& shape, std::string_view data, con
   const auto count = static_cast<uint64_t>(shape.ElementCount());
   const size_t width = std::max<size_t>(ElementBytes(type), 1);
   if (count > most_bytes / width)
-    Refuse(Code::kInvalidArgument, "JSON input '", Printable(input),
-           "' has a byte_size that exceeds the maximum allowed value of ", most_bytes,
+    Refuse(Code::kInvalidArgument, "JSON input '", Printable(input), "' has a byte_size (",
+           count > UINT64_MAX / width ? UINT64_MAX : count * width,
+           " bytes) that exceeds the maximum allowed value of ", most_bytes,
            " bytes. Use --http-max-input-size to increase the limit.");
   // An element takes two bytes of text at least.
-  if (count > data.size())
-    Refuse(Code::kInvalidArgument, "input '", Printable(input), "' has less elements than its shape ",
-           DimsText(shape.ToVector()), " says");
+  if (count > data.size() && data.starts_with('['))
+    Refuse(Code::kInvalidArgument, "Failed to parse 'data' field: shape does not match true shape: input '",
+           Printable(input), "' has less elements than ", DimsText(shape.ToVector()), " says");
   if (type == DType::kFloat16 || type == DType::kBFloat16)
     Refuse(Code::kInvalidArgument, "receiving ", DatatypeName(type),
-           " data via JSON is not supported. Please use the binary data format for input '", Printable(input), "'");
-  Tensor tensor(type, shape);
+           " data via JSON is not supported. Please use the binary data format for input ", Printable(input));
+  Tensor tensor(type, data.starts_with('[') ? shape : Shape{0});
   ReadTensorData(data, input, tensor);
   return tensor;
 }
@@ -328,7 +348,8 @@ void TakeHttpParameter(const std::string& key, const Json& value, InferRequest& 
   else if (key == "sequence_id" && !value.is_string())
     Unsigned(value, key);
   else if (key.compare(0, 7, "triton_") == 0 && key != "triton_enable_empty_final_response")
-    Refuse(Code::kInvalidArgument, "parameter keys starting with 'triton_' are reserved for Triton usage: '",
+    Refuse(Code::kInvalidArgument,
+           "parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified: '",
            Printable(key), "'");
   else if (value.is_array() || value.is_object() || value.is_null())
     Refuse(Code::kInvalidArgument, "parameter '", Printable(key),

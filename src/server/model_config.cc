@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "server/config_tensors.h"
 #include "server/datatype.h"
 #include "server/proto_json.h"
 #include "server/proto_text.h"
@@ -12,48 +13,34 @@ namespace {
 
 const ProtoMessage& Schema() { return ProtoSchema::OfServer().Message("inference.ModelConfig"); }
 
-std::vector<int64_t> Integers(const Json& list) {
-  std::vector<int64_t> out;
-  for (const Json& item : list.AsArray()) out.push_back(item.AsInt());
-  return out;
-}
-
-// The dims that the model declares; nothing where it does not say its rank.
-std::optional<std::vector<int64_t>> DimsOf(const Type& type) {
-  if (!type.has_rank()) return std::nullopt;
-  std::vector<int64_t> dims;
-  for (const Dim& dim : *type.shape) dims.push_back(dim.known() && *dim.value >= 0 ? *dim.value : -1);
-  return dims;
-}
-
-// Why the tensors' first dimension cannot be a batch; empty: it may be one.
-std::string WhyNoBatch(const std::vector<ValueInfo>& inputs, const std::vector<ValueInfo>& outputs) {
-  if (inputs.empty()) return "it has no inputs";
-  const Dim* first = nullptr;
+// Why there is no batch in the tensors' first dimension; empty: there may be one.
+std::string WhyNoRows(const std::vector<ValueInfo>& inputs, const std::vector<ValueInfo>& outputs) {
   for (const auto* side : {&inputs, &outputs})
     for (const ValueInfo& info : *side) {
       if (!info.type.is_tensor() || !info.type.has_rank() || info.type.shape->empty())
         return Cat("'", Printable(info.name), "' has no first dimension that is known");
-      const Dim& dim = info.type.shape->front();
-      if (dim.known()) return Cat("the first dimension of '", Printable(info.name), "' is fixed to ", *dim.value);
-      if (side != &inputs) continue;
-      if (first && first->named() && dim.named() && first->symbol != dim.symbol)
-        return Cat("inputs disagree about the first dimension: '", Printable(first->symbol), "' and '",
-                   Printable(dim.symbol), "'");
-      if (!first || first->unknown()) first = &dim;
+      if (const Dim& dim = info.type.shape->front(); dim.known())
+        return Cat("the first dimension of '", Printable(info.name), "' is fixed to ", *dim.value);
     }
   return {};
 }
 
-TensorConfig ReadTensor(const Json& json) {
-  TensorConfig tensor;
-  tensor.name = json.At("name").AsString();
-  tensor.dtype = DTypeFromConfigName(json.At("data_type").AsString());
-  tensor.dims = Integers(json.At("dims"));
-  if (const Json* reshape = json.Find("reshape")) tensor.reshape = Integers(reshape->At("shape"));
-  if (const Json* optional = json.Find("optional")) tensor.optional = optional->AsBool();
-  return tensor;
+// Why the first dimension should not be taken for a batch where nobody says that it is one.
+std::string WhyNoBatch(const std::vector<ValueInfo>& inputs, const std::vector<ValueInfo>& outputs) {
+  if (inputs.empty()) return "it has no inputs";
+  if (std::string why = WhyNoRows(inputs, outputs); !why.empty()) return why;
+  const Dim* first = nullptr;
+  for (const ValueInfo& info : inputs) {
+    const Dim& dim = info.type.shape->front();
+    if (first && first->named() && dim.named() && first->symbol != dim.symbol)
+      return Cat("inputs disagree about the first dimension: '", Printable(first->symbol), "' and '",
+                 Printable(dim.symbol), "'");
+    if (!first || first->unknown()) first = &dim;
+  }
+  return {};
 }
+
+bool HasTensors(const Json& given, const char* key) { return given.Find(key) && !given.At(key).AsArray().empty(); }
 
 class Completion {
  public:
@@ -75,6 +62,7 @@ class Completion {
     Identity();
     Batching();
     Instances();
+    ShowOptimization();
     Warmups();
     config_.json = WithDefaults(json_, Schema());
     return std::move(config_);
@@ -82,9 +70,6 @@ class Completion {
 
  private:
   void CheckWhole() {
-    if (const Json* name = given_.Find("name"); name && !name->AsString().empty() && name->AsString() != config_.name)
-      Refuse(Code::kInvalidArgument, "unexpected directory name '", config_.name, "' for model '",
-             Printable(name->AsString()), "', directory name must equal model name");
     if (const Json* tags = given_.Find("metric_tags"))
       for (const auto& [key, value] : tags->AsObject()) config_.metric_tags[key] = value.AsString();
     if (const Json* policy = given_.Find("model_transaction_policy"))
@@ -92,26 +77,22 @@ class Completion {
     if (config_.decoupled) Refuse(Code::kUnimplemented, "models with decoupled transactions are not served");
   }
 
-  void Replace(std::string_view key, Json value) {
-    Json out = Json::Object{};
-    for (const auto& [name, held] : json_.AsObject())
-      if (name != key) out.Set(name, held);
-    out.Set(key, std::move(value));
-    json_ = std::move(out);
-  }
+  void Replace(std::string_view key, Json value) { ReplaceField(json_, key, std::move(value)); }
 
   void DecideBatch() {
     const Json* asked = given_.Find("max_batch_size");
     config_.max_batch_size = asked ? asked->AsInt() : 0;
-    if (config_.max_batch_size < 0)
-      Refuse(Code::kInvalidArgument, "'max_batch_size' must be non-negative value for ", config_.name);
     config_.no_batching_reason = WhyNoBatch(inputs_, outputs_);
-    const bool has_tensors = given_.Find("input") && !given_.At("input").AsArray().empty();
-    if (config_.max_batch_size == 0 && !asked && !has_tensors && defaults_.auto_complete &&
+    const bool completes = defaults_.auto_complete && !(HasTensors(given_, "input") && HasTensors(given_, "output"));
+    if (const std::string why = WhyNoRows(inputs_, outputs_); completes && config_.max_batch_size > 0 && !why.empty())
+      Refuse(Code::kInvalidArgument, "autofill failed for model '", config_.name,
+             "': model does not support batching while non-zero max_batch_size is specified (", why, ")");
+    if (config_.max_batch_size == 0 && !asked && !HasTensors(given_, "input") && defaults_.auto_complete &&
         config_.no_batching_reason.empty()) {
       config_.max_batch_size = defaults_.max_batch_size;
       config_.is_batch_assumed = true;
     }
+    joins_unasked_ = config_.is_batch_assumed || (completes && config_.max_batch_size > 1);
     if (config_.max_batch_size == 0 && config_.no_batching_reason.empty())
       config_.no_batching_reason = "max_batch_size is 0";
     Replace("max_batch_size", config_.max_batch_size);
@@ -120,18 +101,23 @@ class Completion {
   // Those of the configuration, or the model's; either way the others of the model are added.
   void FillTensors(const char* key, const std::vector<ValueInfo>& infos, std::vector<TensorConfig>& out) {
     const bool is_input = key == std::string_view("input");
+    const TensorCompletion completion(config_.name, config_.max_batch_size, is_input);
     Json list = Json::Array{};
     if (const Json* held = given_.Find(key))
       for (const Json& item : held->AsArray()) {
-        Json full = CompleteTensor(item, key, infos, is_input);
-        out.push_back(ReadTensor(full));
+        const ValueInfo& info = InfoOf(item, key, infos, is_input);
+        if (Has(out, info.name))
+          Refuse(Code::kInvalidArgument, "model ", key, " '", Printable(info.name), "' is specified twice for ",
+                 config_.name);
+        Json full = completion.Complete(item, info);
+        out.push_back(completion.Read(full, info));
         list.Add(std::move(full));
       }
     for (const ValueInfo& info : infos) {
       if (Has(out, info.name)) continue;
-      if (!out.empty() && given_.Find(key) && !given_.At(key).AsArray().empty() && !is_input) continue;
-      Json made = FromModel(info, is_input);
-      out.push_back(ReadTensor(made));
+      if (!out.empty() && HasTensors(given_, key) && !is_input) continue;
+      Json made = completion.FromModel(info);
+      out.push_back(completion.Read(made, info));
       out.back().has_dims = info.type.has_rank();
       list.Add(std::move(made));
     }
@@ -151,64 +137,15 @@ class Completion {
     return nullptr;
   }
 
-  Json FromModel(const ValueInfo& info, bool is_input) const {
-    if (!info.type.is_tensor() || DatatypeName(info.type.dtype).empty())
-      Refuse(Code::kUnimplemented, is_input ? "input '" : "output '", Printable(info.name), "' of model '",
-             config_.name, "' is ", info.type, ", which the protocol cannot carry");
-    std::vector<int64_t> dims = DimsOf(info.type).value_or(std::vector<int64_t>{-1});
-    if (config_.max_batch_size > 0 && !dims.empty()) dims.erase(dims.begin());
-    return Json()
-        .Set("name", info.name)
-        .Set("data_type", ConfigTypeName(info.type.dtype))
-        .Set("dims", Json::List(dims));
-  }
-
-  Json CompleteTensor(const Json& given, const char* key, const std::vector<ValueInfo>& infos, bool is_input) const {
+  const ValueInfo& InfoOf(const Json& given, const char* key, const std::vector<ValueInfo>& infos,
+                          bool is_input) const {
     const Json* name = given.Find("name");
     if (!name) Refuse(Code::kInvalidArgument, "model ", key, " must specify 'name' for ", config_.name);
-    const ValueInfo* info = FindInfo(name->AsString(), infos, is_input);
-    if (!info) {
-      std::vector<std::string> names;
-      for (const ValueInfo& known : infos) names.push_back(known.name);
-      Refuse(Code::kInvalidArgument, "unexpected inference ", key, " '", Printable(name->AsString()), "', allowed ",
-             key, "s are: ", Printable(Join(names, ", ")));
-    }
-    const Json own = FromModel(*info, is_input);
-    Json full = given;
-    if (!given.Find("data_type"))
-      full.Set("data_type", own.At("data_type"));
-    else if (given.At("data_type").AsString() != own.At("data_type").AsString())
-      Refuse(Code::kInvalidArgument, "model '", config_.name, "', tensor '", info->name,
-             "': the model expects data type ", own.At("data_type").AsString(),
-             " but the model configuration specifies ", given.At("data_type").AsString());
-    if (!given.Find("dims") || given.At("dims").AsArray().empty()) {
-      if (!given.Find("dims")) full.Set("dims", own.At("dims"));
-    }
-    CheckDims(full, *info);
-    return full;
-  }
-
-  void CheckDims(const Json& full, const ValueInfo& info) const {
-    std::vector<int64_t> said = Integers(full.Find("reshape") ? full.At("reshape").At("shape") : full.At("dims"));
-    const std::optional<std::vector<int64_t>> has = DimsOf(info.type);
-    for (int64_t dim : Integers(full.At("dims")))
-      if (dim < 1 && dim != -1)
-        Refuse(Code::kInvalidArgument, "model '", config_.name, "', tensor '", info.name,
-               "': dimension must be integer >= 1, or -1 to indicate a variable-size dimension");
-    if (!has) return;
-    if (config_.max_batch_size > 0) said.insert(said.begin(), -1);
-    bool fits = said.size() == has->size();
-    for (size_t i = 0; i < said.size() && fits; ++i) fits = said[i] == (*has)[i] || said[i] == -1 || (*has)[i] == -1;
-    // A batch that the model fixes cannot be free.
-    if (fits && config_.max_batch_size > 0 && !has->empty() && (*has)[0] != -1) fits = false;
-    if (!fits)
-      Refuse(Code::kInvalidArgument, "model '", config_.name, "', tensor '", info.name, "': the model expects ",
-             has->size(), " dimensions (shape ", DimsText(*has), ") but the model configuration specifies ",
-             said.size(), " dimensions (",
-             config_.max_batch_size > 0 ? "an initial batch dimension because max_batch_size > 0 followed by the "
-                                          "explicit tensor shape, making complete shape "
-                                        : "shape ",
-             DimsText(said), ")");
+    if (const ValueInfo* info = FindInfo(name->AsString(), infos, is_input)) return *info;
+    std::vector<std::string> names;
+    for (const ValueInfo& known : infos) names.push_back(known.name);
+    Refuse(Code::kInvalidArgument, "unexpected inference ", key, " '", Printable(name->AsString()), "', allowed ", key,
+           "s are: ", Printable(Join(names, ", ")));
   }
 
   void Identity() {
@@ -236,33 +173,44 @@ class Completion {
     return policy;
   }
 
+  void ShowBatching(Json batching) {
+    if (!HasTensors(batching, "preferred_batch_size") && config_.max_batch_size > 0)
+      ReplaceField(batching, "preferred_batch_size", Json(Json::Array{config_.max_batch_size}));
+    Replace("dynamic_batching", std::move(batching));
+  }
+
+  // As Triton shows it of every model.
+  void ShowOptimization() {
+    Json shown = given_.Find("optimization") ? given_.At("optimization") : Json(Json::Object{});
+    for (const char* key : {"input_pinned_memory", "output_pinned_memory"})
+      if (!shown.Find(key)) shown.Set(key, Json().Set("enable", true));
+    Replace("optimization", std::move(shown));
+  }
+
   void Batching() {
     config_.default_policy.allow_override = true;
     const Json* batching = given_.Find("dynamic_batching");
     if (!batching) {
-      config_.dynamic_batching = config_.is_batch_assumed;
+      config_.dynamic_batching = joins_unasked_;
       if (config_.max_batch_size > 0 && !config_.dynamic_batching && config_.no_batching_reason.empty())
         config_.no_batching_reason = "its configuration has no dynamic_batching";
-      if (config_.is_batch_assumed) Replace("dynamic_batching", Json(Json::Object{}));
+      if (joins_unasked_) ShowBatching(Json(Json::Object{}));
       return;
     }
     config_.dynamic_batching = config_.max_batch_size > 1;
+    ShowBatching(*batching);
     if (const Json* sizes = batching->Find("preferred_batch_size")) {
-      config_.preferred_sizes = Integers(*sizes);
-      for (int64_t size : config_.preferred_sizes)
-        if (size < 1 || size > std::max<int64_t>(config_.max_batch_size, 1))
-          Refuse(Code::kInvalidArgument, "dynamic batching preferred size must be positive and <= max batch size for ",
-                 config_.name);
+      config_.preferred_sizes = ListOfIntegers(sizes);
+      CheckPreferredSizes(config_.preferred_sizes, config_.max_batch_size, config_.name);
       std::sort(config_.preferred_sizes.begin(), config_.preferred_sizes.end());
     }
     auto number = [&](const char* key) { return batching->Find(key) ? batching->At(key).AsUnsigned() : 0; };
     config_.queue_delay_us = std::min<uint64_t>(number("max_queue_delay_microseconds"), 60'000'000);
+    // What Triton makes of a dynamic_batching that says nothing, and shows, is no wish.
+    if (config_.queue_delay_us == 0 && config_.preferred_sizes == std::vector<int64_t>{config_.max_batch_size})
+      config_.preferred_sizes.clear();
     config_.priority_levels = number("priority_levels");
     config_.default_priority = number("default_priority_level");
-    if (config_.priority_levels > 0 &&
-        (config_.default_priority == 0 || config_.default_priority > config_.priority_levels))
-      Refuse(Code::kInvalidArgument, "default priority level must be in range [1, ", config_.priority_levels, "] for ",
-             config_.name);
     config_.preserve_ordering = batching->Find("preserve_ordering") && batching->At("preserve_ordering").AsBool();
     if (const Json* policy = batching->Find("default_queue_policy")) config_.default_policy = PolicyFrom(*policy);
     if (const Json* policies = batching->Find("priority_queue_policy"))
@@ -273,18 +221,24 @@ class Completion {
   void Instances() {
     constexpr int64_t kMost = 256;
     int64_t count = 0;
+    Json shown = Json::Array{};
     if (const Json* groups = given_.Find("instance_group"))
-      for (const Json& group : groups->AsArray())
-        count += group.Find("count") ? std::max<int64_t>(group.At("count").AsInt(), 1) : 1;
+      for (Json group : groups->AsArray()) {
+        const int64_t wanted = group.Find("count") ? std::max<int64_t>(group.At("count").AsInt(), 1) : 1;
+        count += wanted;
+        ReplaceField(group, "count", wanted);
+        if (!group.Find("name") || group.At("name").AsString().empty())
+          ReplaceField(group, "name", Cat(config_.name, "_", shown.AsArray().size()));
+        if (!group.Find("kind") || group.At("kind").AsString() == "KIND_AUTO") ReplaceField(group, "kind", "KIND_CPU");
+        shown.Add(std::move(group));
+      }
     if (count > kMost)
       Refuse(Code::kInvalidArgument, "model '", config_.name, "' asks for ", count, " instances; at most ", kMost,
              " are served");
     config_.instances = count > 0 ? static_cast<int>(count) : defaults_.instances;
     if (config_.preserve_ordering) config_.instances = 1;
-    if (count == 0)
-      Replace(
-          "instance_group",
-          Json(Json::Array{Json().Set("name", config_.name).Set("kind", "KIND_CPU").Set("count", config_.instances)}));
+    if (count == 0) shown.Add(Json().Set("name", config_.name).Set("kind", "KIND_CPU").Set("count", config_.instances));
+    Replace("instance_group", std::move(shown));
   }
 
   void Warmups() {
@@ -300,9 +254,13 @@ class Completion {
           WarmupInput made;
           made.name = name;
           if (input.Find("data_type")) made.dtype = DTypeFromConfigName(input.At("data_type").AsString());
-          if (input.Find("dims")) made.dims = Integers(input.At("dims"));
-          made.random = input.Find("random_data") && input.At("random_data").AsBool();
-          if (const Json* file = input.Find("input_data_file")) made.file = file->AsString();
+          if (input.Find("dims")) made.dims = ListOfIntegers(input.Find("dims"));
+          if (input.Find("random_data")) made.data = WarmupInput::Data::kRandom;
+          if (input.Find("zero_data")) made.data = WarmupInput::Data::kZero;
+          if (const Json* file = input.Find("input_data_file")) {
+            made.data = WarmupInput::Data::kFile;
+            made.file = file->AsString();
+          }
           warmup.inputs.push_back(std::move(made));
         }
       config_.warmups.push_back(std::move(warmup));
@@ -314,6 +272,7 @@ class Completion {
   const ConfigDefaults& defaults_;
   Json json_;
   ModelConfig config_;
+  bool joins_unasked_ = false;
 };
 
 template <class Tensors>
@@ -340,9 +299,7 @@ Json ReadConfigText(std::string_view text, const std::string& name) {
   if (begin == std::string_view::npos) return Json::Object{};
   if (text[begin] != '{') return ParseProtoText(text, Schema(), name);
   try {
-    Json given = Json::Parse(text, {.depth = 64, .bytes = size_t{4} << 20});
-    WithDefaults(given, Schema());  // checks every field
-    return given;
+    return Normalized(Json::Parse(text, {.depth = 64, .bytes = size_t{4} << 20}), Schema());
   } catch (const Refusal&) {
     throw;
   } catch (const std::exception& error) {
@@ -365,7 +322,7 @@ LoadConfig LoadConfigOf(const Json& given) {
     load.latest = static_cast<uint32_t>(std::max<uint64_t>(latest->At("num_versions").AsUnsigned(), 1));
   if (const Json* specific = policy->Find("specific")) {
     load.versions = LoadConfig::Versions::kSpecific;
-    if (specific->Find("versions")) load.specific = Integers(specific->At("versions"));
+    if (specific->Find("versions")) load.specific = ListOfIntegers(specific->Find("versions"));
   }
   return load;
 }
@@ -373,6 +330,7 @@ LoadConfig LoadConfigOf(const Json& given) {
 ModelConfig CompleteConfig(const Json& given, const std::string& name, const std::vector<ValueInfo>& inputs,
                            const std::vector<ValueInfo>& optional_inputs, const std::vector<ValueInfo>& outputs,
                            const ConfigDefaults& defaults) {
+  CheckConfig(given, name);
   return Completion(given, name, inputs, optional_inputs, outputs, defaults).Make();
 }
 

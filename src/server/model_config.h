@@ -34,7 +34,7 @@ struct WarmupInput {
   std::string name;
   DType dtype = DType::kUndefined;
   std::vector<int64_t> dims;
-  bool random = false;
+  enum class Data { kNone, kZero, kRandom, kFile } data = Data::kNone;
   std::string file;  // in the model's folder warmup/
 };
 
@@ -87,6 +87,9 @@ struct LoadConfig {
 
 // config.pbtxt, a JSON form of it, or nothing. Throws Refusal.
 Json ReadConfigText(std::string_view text, const std::string& name);
+// What is wrong with it whatever the model is: throws Refusal.
+void CheckConfig(const Json& given, const std::string& name);
+void CheckPreferredSizes(const std::vector<int64_t>& sizes, int64_t max_batch_size, const std::string& name);
 LoadConfig LoadConfigOf(const Json& given);
 // `given` as it was read, completed and held against the model. Throws Refusal saying which tensor is at odds.
 ModelConfig CompleteConfig(const Json& given, const std::string& name, const std::vector<ValueInfo>& inputs,

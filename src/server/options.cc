@@ -104,7 +104,12 @@ void ApplyTraceConfig(ServerOptions& options, const std::string& text) {
       Fail(ErrorCode::kInvalidArgument, "--trace-config opentelemetry,resource takes KEY=VALUE, not '",
            Printable(value), "'");
     trace.resource.emplace_back(value.substr(0, second), value.substr(second + 1));
-  } else if (key != "mode" && key.compare(0, 4, "bsp_") != 0) {
+  } else if (key == "mode") {
+    if (value != "triton" && value != "opentelemetry")
+      Fail(ErrorCode::kInvalidArgument, "--trace-config mode must be triton or opentelemetry, not '", Printable(value),
+           "'");
+    trace.mode = value;
+  } else if (key.compare(0, 4, "bsp_") != 0) {
     Fail(ErrorCode::kInvalidArgument, "--trace-config has no setting '", Printable(key), "'");
   }
 }
@@ -195,8 +200,10 @@ const std::vector<Setting>& Settings() {
        FERRY_INTEGER("http-port", http.port, 0, 65535)},
       {"reuse-http-port", "BOOL", "let another server listen beside this one, at the port of /metrics too",
        FERRY_BOOLEAN("reuse-http-port", http.reuse_port)},
-      {"http-max-input-size", "BYTES", "largest body of a request (67108864)",
+      {"http-max-input-size", "BYTES", "largest JSON, raw or unpacked body of a request (67108864)",
        FERRY_INTEGER("http-max-input-size", limits.most_body, 1, int64_t{1} << 40)},
+      {"http-max-binary-size", "BYTES", "largest body with tensors as bytes (2147483648)",
+       FERRY_INTEGER("http-max-binary-size", limits.most_binary, 1, int64_t{1} << 40)},
       {"http-thread-count", "N", "threads that read and answer, at most (one for each CPU)",
        FERRY_INTEGER("http-thread-count", loops, 1, 1024)},
       {"http-restricted-api", "API,…:HEADER=VALUE", "kinds of requests that need a header; may be repeated",
@@ -208,7 +215,7 @@ const std::vector<Setting>& Settings() {
       {"grpc-port", "PORT", "port of gRPC (8001)", FERRY_INTEGER("grpc-port", grpc.port, 0, 65535)},
       {"reuse-grpc-port", "BOOL", "let another server listen beside this one, at the port of /metrics too",
        FERRY_BOOLEAN("reuse-grpc-port", grpc.reuse_port)},
-      {"grpc-max-message-size", "BYTES", "largest message of gRPC (268435456)",
+      {"grpc-max-message-size", "BYTES", "largest message of gRPC (2147483647)",
        FERRY_INTEGER("grpc-max-message-size", limits.most_message, 1, INT32_MAX)},
       {"grpc-restricted-protocol", "API,…:KEY=VALUE",
        "kinds of calls that need the header triton-grpc-protocol-KEY; may be repeated",
@@ -295,12 +302,15 @@ const std::vector<Setting>& Settings() {
 // Triton's options for things that this server does without; scripts that give them still work.
 constexpr std::string_view kNoEffect[] = {"allow-cpu-metrics",
                                           "allow-gpu-metrics",
+                                          "allow-sagemaker",
+                                          "allow-vertex-ai",
                                           "backend-config",
                                           "backend-directory",
                                           "buffer-manager-thread-count",
                                           "cache-config",
                                           "cache-directory",
                                           "cuda-memory-pool-byte-size",
+                                          "cuda-virtual-address-size",
                                           "enable-peer-access",
                                           "grpc-header-forward-pattern",
                                           "grpc-http2-max-ping-strikes",
@@ -328,7 +338,13 @@ constexpr std::string_view kNoEffect[] = {"allow-cpu-metrics",
                                           "rate-limit",
                                           "rate-limit-resource",
                                           "repoagent-directory",
-                                          "response-cache-byte-size"};
+                                          "response-cache-byte-size",
+                                          "sagemaker-port",
+                                          "sagemaker-safe-port-range",
+                                          "sagemaker-thread-count",
+                                          "vertex-ai-default-model",
+                                          "vertex-ai-port",
+                                          "vertex-ai-thread-count"};
 
 // The short names that 'ferry serve' promises, and Triton's older one, beside Triton's own.
 std::string FullName(const std::string& name) {
@@ -417,8 +433,8 @@ ServerOptions ParseOptions(const std::vector<std::string>& words) {
   if (options.repository.folders.empty() && options.repository.models.empty())
     Fail(ErrorCode::kInvalidArgument, "--model-repository, or a model, must be specified");
   ReadTraceEnvironment(options.trace);
+  if (!options.trace.url.empty()) options.trace.mode = "opentelemetry";
   options.service.most_body = options.limits.most_body;
-  options.service.most_message = options.limits.most_message;
   if (options.metrics.address.empty()) options.metrics.address = options.http.address;
   options.metrics.reuse_port = options.http.reuse_port || options.grpc.reuse_port;
   return options;

@@ -1,6 +1,9 @@
 #include "server/proto_json.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <protozero/pbf_reader.hpp>
 #include <protozero/pbf_writer.hpp>
@@ -20,11 +23,20 @@ Json EnumName(const ProtoEnum& enumeration, int32_t number) {
   return number;
 }
 
+// protobuf's parser of JSON, as Triton calls it, does not look at case.
+bool IsSameName(std::string_view name, std::string_view given) {
+  auto upper = [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c == '-' ? '_' : c; };
+  return std::equal(name.begin(), name.end(), given.begin(), given.end(),
+                    [&](char a, char b) { return upper(a) == upper(b); });
+}
+
 int32_t EnumNumber(const ProtoEnum& enumeration, const Json& value, std::string_view place) {
-  if (value.is_integer()) return static_cast<int32_t>(value.AsInt());
+  if (value.is_number())
+    if (const double number = value.AsDouble(); number == std::floor(number) && std::fabs(number) < 2e9)
+      return static_cast<int32_t>(number);
   if (value.is_string())
     for (const auto& [name, number] : enumeration.values)
-      if (name == value.AsString()) return number;
+      if (IsSameName(name, value.AsString())) return number;
   Refuse(Code::kInvalidArgument, place, " is none of ", enumeration.name, "'s values");
 }
 
@@ -195,47 +207,92 @@ Json DefaultOf(const ProtoField& field) {
   }
 }
 
+// protobuf's JSON takes a field by its own name and by lowerCamelCase.
+std::string CamelCase(std::string_view name) {
+  std::string out;
+  for (size_t i = 0; i < name.size(); ++i)
+    if (name[i] == '_' && i + 1 < name.size())
+      out += static_cast<char>(name[i + 1] >= 'a' && name[i + 1] <= 'z' ? name[i + 1] - 'a' + 'A' : name[i + 1]), ++i;
+    else
+      out += name[i];
+  return out;
+}
+
 class Completer {
  public:
-  static Json Message(const Json& value, const ProtoMessage& message, const std::string& place, int depth) {
+  explicit Completer(bool fills) : fills_(fills) {}
+
+  Json Message(const Json& value, const ProtoMessage& message, const std::string& place, int depth) const {
     if (depth > kMostDepth) Refuse(Code::kInvalidArgument, place, " is nested too deeply");
     if (!value.is_object()) Refuse(Code::kInvalidArgument, place, " must be an object, not ", value.KindName());
-    for (const auto& [name, held] : value.AsObject())
-      if (!message.Find(name)) {
-        std::vector<std::string> names;
-        for (const ProtoField& field : message.fields) names.push_back(field.name);
-        const std::string closest = ClosestName(name, names);
-        Refuse(Code::kInvalidArgument, place, ": ", message.name, " has no field '", Printable(name), "'",
-               closest.empty() ? "" : Cat("; did you mean '", closest, "'?"));
-      }
+    const std::vector<const Json*> held = Fields(value, message, place);
     Json out = Json::Object{};
-    for (const ProtoField& field : message.fields) {
-      const Json* held = value.Find(field.name);
-      const std::string inside = Cat(place, ".", field.name);
-      if (!held || held->is_null()) {
-        if (field.oneof < 0 && (field.kind != FieldKind::kMessage || field.repeated))
-          out.Set(field.name, DefaultOf(field));
-      } else if (field.is_map()) {
-        if (!held->is_object()) Refuse(Code::kInvalidArgument, inside, " must be an object");
-        Json map = Json::Object{};
-        for (const auto& [key, item] : held->AsObject())
-          map.Set(key, One(item, field.message->fields[1], Cat(inside, "['", Printable(key), "']"), depth));
-        out.Set(field.name, std::move(map));
-      } else if (field.repeated) {
-        if (!held->is_array()) Refuse(Code::kInvalidArgument, inside, " must be a list");
-        Json list = Json::Array{};
-        for (size_t i = 0; i < held->AsArray().size(); ++i)
-          list.Add(One(held->AsArray()[i], field, Cat(inside, "[", i, "]"), depth));
-        out.Set(field.name, std::move(list));
-      } else {
-        out.Set(field.name, One(*held, field, inside, depth));
-      }
+    for (size_t i = 0; i < held.size(); ++i) {
+      const ProtoField& field = message.fields[i];
+      if (held[i])
+        out.Set(field.name, Field(*held[i], field, Cat(place, ".", field.name), depth));
+      else if (fills_ && field.oneof < 0 && (field.kind != FieldKind::kMessage || field.repeated))
+        out.Set(field.name, DefaultOf(field));
     }
     return out;
   }
 
  private:
-  static Json One(const Json& value, const ProtoField& field, const std::string& place, int depth) {
+  // What is held of each of the message's fields; null: nothing.
+  static std::vector<const Json*> Fields(const Json& value, const ProtoMessage& message, const std::string& place) {
+    std::vector<const Json*> held(message.fields.size());
+    std::vector<const ProtoField*> chosen(message.oneofs.size());
+    for (const auto& [name, item] : value.AsObject()) {
+      const ProtoField* field = FieldOf(message, name);
+      if (!field) FailUnknown(message, name, place);
+      if (item.is_null()) continue;
+      const Json*& slot = held[static_cast<size_t>(field - message.fields.data())];
+      if (slot) Refuse(Code::kInvalidArgument, place, ": '", field->name, "' is given twice");
+      slot = &item;
+      if (field->oneof < 0) continue;
+      const ProtoField*& other = chosen[static_cast<size_t>(field->oneof)];
+      if (other)
+        Refuse(Code::kInvalidArgument, place, ": '", field->name, "' and '", other->name, "' exclude each other");
+      other = field;
+    }
+    return held;
+  }
+
+  static const ProtoField* FieldOf(const ProtoMessage& message, const std::string& name) {
+    if (const ProtoField* field = message.Find(name)) return field;
+    for (const ProtoField& field : message.fields)
+      if (CamelCase(field.name) == name) return &field;
+    return nullptr;
+  }
+
+  [[noreturn]] static void FailUnknown(const ProtoMessage& message, const std::string& name, const std::string& place) {
+    std::vector<std::string> names;
+    for (const ProtoField& field : message.fields) names.push_back(field.name);
+    const std::string closest = ClosestName(name, names);
+    Refuse(Code::kInvalidArgument, place, ": ", message.name, " has no field '", Printable(name), "'",
+           closest.empty() ? "" : Cat("; did you mean '", closest, "'?"));
+  }
+
+  Json Field(const Json& held, const ProtoField& field, const std::string& place, int depth) const {
+    if (field.is_map()) {
+      if (!held.is_object()) Refuse(Code::kInvalidArgument, place, " must be an object");
+      Json map = Json::Object{};
+      for (const auto& [key, item] : held.AsObject()) {
+        const std::string inside = Cat(place, "['", Printable(key), "']");
+        if (field.message->fields[0].kind != FieldKind::kString) Integer(key, field.message->fields[0].kind, inside);
+        map.Set(key, One(item, field.message->fields[1], inside, depth));
+      }
+      return map;
+    }
+    if (!field.repeated) return One(held, field, place, depth);
+    if (!held.is_array()) Refuse(Code::kInvalidArgument, place, " must be a list");
+    Json list = Json::Array{};
+    for (size_t i = 0; i < held.AsArray().size(); ++i)
+      list.Add(One(held.AsArray()[i], field, Cat(place, "[", i, "]"), depth));
+    return list;
+  }
+
+  Json One(const Json& value, const ProtoField& field, const std::string& place, int depth) const {
     switch (field.kind) {
       case FieldKind::kMessage: return Message(value, *field.message, place, depth + 1);
       case FieldKind::kEnum: return EnumName(*field.enumeration, EnumNumber(*field.enumeration, value, place));
@@ -247,33 +304,51 @@ class Completer {
         if (!value.is_string()) Refuse(Code::kInvalidArgument, place, " must be a text");
         return value;
       case FieldKind::kDouble:
-      case FieldKind::kFloat:
-        if (!value.is_number()) Refuse(Code::kInvalidArgument, place, " must be a number");
-        return value.AsDouble();
+      case FieldKind::kFloat: return Number(value, place);
       default: return Integer(value, field.kind, place);
     }
   }
 
+  static Json Number(const Json& value, const std::string& place) {
+    if (value.is_number()) return value.AsDouble();
+    if (value.is_string()) {
+      const std::string& text = value.AsString();
+      char* end = nullptr;
+      const double number = std::strtod(text.c_str(), &end);
+      if (!text.empty() && end == text.c_str() + text.size()) return number;
+    }
+    Refuse(Code::kInvalidArgument, place, " must be a number");
+  }
+
+  // protobuf's own JSON writes 64-bit integers as strings, and Python's may write 4 as 4.0.
   static Json Integer(const Json& given, FieldKind kind, const std::string& place) {
     Json value = given;
-    // protobuf's own JSON writes 64-bit integers as strings.
-    if (given.is_string()) {
-      const std::string& text = given.AsString();
-      int64_t number = 0;
-      auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-      if (error == std::errc() && end == text.data() + text.size()) value = number;
-    }
+    if (given.is_string()) value = IntegerOf(given.AsString());
+    if (value.is_number() && !value.is_integer())
+      if (const double number = value.AsDouble(); number == std::floor(number) && std::fabs(number) < 9.2e18)
+        value = static_cast<int64_t>(number);
     if (!value.is_integer()) Refuse(Code::kInvalidArgument, place, " must be an integer");
     const bool is_signed = kind == FieldKind::kInt64 || kind == FieldKind::kInt32;
     const double number = value.AsDouble();
     const double least = !is_signed ? 0 : kind == FieldKind::kInt32 ? std::numeric_limits<int32_t>::min() : -9.3e18;
     const double most = kind == FieldKind::kInt32    ? std::numeric_limits<int32_t>::max()
                         : kind == FieldKind::kUInt32 ? std::numeric_limits<uint32_t>::max()
-                        : kind == FieldKind::kInt64  ? 9.3e18
+                        : kind == FieldKind::kInt64  ? 9.2e18
                                                      : 1.9e19;
     if (number < least || number > most) Refuse(Code::kInvalidArgument, place, " is out of range");
     return value;
   }
+
+  static Json IntegerOf(const std::string& text) {
+    const char* const end = text.data() + text.size();
+    if (int64_t number = 0; std::from_chars(text.data(), end, number) == std::from_chars_result{end, std::errc()})
+      return number;
+    if (uint64_t number = 0; std::from_chars(text.data(), end, number) == std::from_chars_result{end, std::errc()})
+      return number;
+    return {};
+  }
+
+  const bool fills_;
 };
 
 // descriptor.proto's numbers of fields.
@@ -332,7 +407,11 @@ std::string EncodeMessage(const Json& value, const ProtoMessage& message) {
 }
 
 Json WithDefaults(const Json& value, const ProtoMessage& message) {
-  return Completer::Message(value, message, message.name, 0);
+  return Completer(true).Message(value, message, message.name, 0);
+}
+
+Json Normalized(const Json& value, const ProtoMessage& message) {
+  return Completer(false).Message(value, message, message.name, 0);
 }
 
 std::string DescribeFile(const ProtoFile& file) {

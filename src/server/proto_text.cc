@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "base/utf8.h"
 #include "server/refusal.h"
 
 namespace ferry::server {
@@ -215,14 +216,43 @@ class TextParser {
         if (at_ >= text_.size() || text_[at_] == '\n') FailHere("the text of '", field.name, "' does not end");
         const char c = text_[at_++];
         if (c == quote) break;
-        out += c == '\\' ? Escape() : c;
+        if (c == '\\')
+          AddEscape(out);
+        else
+          out += c;
       }
     }
     return out;
   }
 
-  char Escape() {
+  void AddEscape(std::string& out) {
     if (at_ >= text_.size()) FailHere("a text does not end");
+    if (text_[at_] == 'u' || text_[at_] == 'U') {
+      const size_t digits = text_[at_++] == 'u' ? 4 : 8;
+      uint32_t point = CodePoint(digits);
+      if (point >= 0xD800 && point < 0xDC00 && text_.substr(at_, 2) == "\\u") {
+        at_ += 2;
+        const uint32_t low = CodePoint(4);
+        point = low >= 0xDC00 && low < 0xE000 ? 0x10000 + ((point - 0xD800) << 10) + (low - 0xDC00) : 0xD800;
+      }
+      if (point > 0x10FFFF || (point >= 0xD800 && point < 0xE000)) FailHere("an escape is no character");
+      AppendCodePoint(out, point);
+      return;
+    }
+    out += Escape();
+  }
+
+  uint32_t CodePoint(size_t digits) {
+    const std::string_view text = text_.substr(at_, digits);
+    uint32_t point = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), point, 16);
+    if (text.size() != digits || error != std::errc() || end != text.data() + digits)
+      FailHere("an escape lacks its digits");
+    at_ += digits;
+    return point;
+  }
+
+  char Escape() {
     const char c = text_[at_++];
     switch (c) {
       case 'n': return '\n';

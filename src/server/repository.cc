@@ -29,19 +29,48 @@ std::string FileIn(const std::string& folder, const std::string& name) {
   return IsFile(path) ? path : std::string();
 }
 
-std::string IdentityOf(const std::string& path) {
-  try {
-    return FileIdentity(path);
-  } catch (const std::exception&) {
-    return {};
+bool IsVersion(const fs::path& path) { return VersionNumber(path.filename().string()).has_value(); }
+
+// Of all files in a folder, but for its versions; changes when one of them does. Of a folder that is no model's alone
+// not every file is looked at.
+std::string TreeIdentity(const std::string& folder) {
+  constexpr int kMostDepth = 8;
+  constexpr size_t kMostFiles = 10'000;
+  std::vector<std::string> files;
+  std::error_code error;
+  const auto options = fs::directory_options::follow_directory_symlink | fs::directory_options::skip_permission_denied;
+  for (auto entry = fs::recursive_directory_iterator(folder, options, error);
+       !error && entry != fs::end(entry) && files.size() < kMostFiles; entry.increment(error)) {
+    std::error_code unknown;
+    const bool is_folder = entry->is_directory(unknown);
+    if (is_folder && ((entry.depth() == 0 && IsVersion(entry->path())) || entry.depth() >= kMostDepth))
+      entry.disable_recursion_pending();
+    if (!is_folder) files.push_back(Cat(entry->path().string(), "=", FileIdentity(entry->path().string())));
   }
+  std::sort(files.begin(), files.end());
+  return Cat(folder, "|", std::hash<std::string>()(Join(files, "|")));
+}
+
+std::string IdentityOf(const std::string& folder, const std::string& file) {
+  if (file.empty()) return {};
+  const std::string inside = fs::path(file).parent_path().string();
+  return Cat(file, "=", FileIdentity(file), inside == folder ? "" : TreeIdentity(inside));
 }
 
 void CheckName(const std::string& name) {
-  if (name.empty()) Refuse(Code::kInvalidArgument, "Model name cannot be empty. Please enter a valid name to deploy.");
-  if (name == "." || name == ".." || name.find('/') != std::string::npos || name.find('\0') != std::string::npos)
+  if (name.find_first_not_of(" \t\r\n\v\f") == std::string::npos)
+    Refuse(Code::kInvalidArgument, "Model name cannot be empty. Please enter a valid name to deploy.");
+  const size_t first = name.find_first_not_of(" \t\r\n\v\f"), last = name.find_last_not_of(" \t\r\n\v\f");
+  const std::string_view trimmed = std::string_view(name).substr(first, last - first + 1);
+  if (trimmed == "." || trimmed == ".." || name.find('/') != std::string::npos || name.find('\0') != std::string::npos)
     Refuse(Code::kInvalidArgument, "invalid model name '", Printable(name),
            "', model name must not contain path traversal characters");
+}
+
+// Of a load that did not get so far as to try a version.
+Refusal PollFailure(const std::string& name, const std::string& why) {
+  return {Code::kInternal, Cat("failed to load '", Printable(name), "', failed to poll from model repository",
+                               why.empty() ? "" : ": ", why)};
 }
 
 }  // namespace
@@ -67,7 +96,6 @@ Repository::~Repository() {
 }
 
 std::optional<Repository::Source> Repository::FindSource(const std::string& name) const {
-  if (auto uploaded = uploads_.find(name); uploaded != uploads_.end()) return Source{uploaded->second, {}};
   for (const auto& [known, path] : options_.models)
     if (known == name) {
       if (!IsDirectory(path)) return Source{fs::path(path).parent_path().string(), path};
@@ -172,40 +200,58 @@ void Repository::DropVersions(const std::string& name, const std::map<int64_t, s
     if (model) Retire(std::move(model));
 }
 
-void Repository::LoadFrom(const std::string& name, const Source& source, const std::optional<Json>& config,
-                          bool only_changed) {
+bool Repository::IsLoaded(const std::string& name, int64_t version, const std::string& identity, Again again) const {
+  if (again == Again::kAll) return false;
+  std::shared_lock lock(mutex_);
+  auto entry = entries_.find(name);
+  if (entry == entries_.end()) return false;
+  auto known = entry->second.versions.find(version);
+  if (known == entry->second.versions.end() || known->second.identity != identity) return false;
+  return again == Again::kChanged || (known->second.model && known->second.reason.empty());
+}
+
+std::string Repository::FailuresOf(const std::string& name, const std::map<int64_t, std::string>& versions) const {
+  std::string text;
+  std::shared_lock lock(mutex_);
+  for (const auto& [version, state] : entries_.at(name).versions)
+    if (versions.count(version) && !state.reason.empty())
+      text += Cat("version ", version, " is at UNAVAILABLE state: ", state.reason, ";");
+  return text;
+}
+
+std::optional<Refusal> Repository::LoadFrom(const std::string& name, const Source& source,
+                                            const std::optional<Json>& config, Again again) {
+  std::optional<Refusal> refusal;
   std::string error;
   try {
     const Json given = config ? *config : ReadConfig(source.folder);
+    CheckConfig(given, name);
     const std::map<int64_t, std::string> versions = FindVersions(source, LoadConfigOf(given));
-    if (versions.empty())
-      Refuse(Code::kInvalidArgument, "at least one version must be available under the version policy of model '", name,
-             "'");
-    const std::string config_identity = IdentityOf(JoinPath(source.folder, "config.pbtxt"));
+    if (versions.empty()) {
+      error = Cat("at least one version must be available under the version policy of model '", name, "'");
+      refusal.emplace(Code::kInvalidArgument, Cat("load failed for model '", name, "': ", error));
+    }
+    // What lies beside a file that is a model by itself is not the model's.
+    const std::string shared = source.file.empty() ? TreeIdentity(source.folder) : std::string();
     size_t failed = 0;
     for (const auto& [version, file] : versions) {
-      const std::string identity = Cat(config_identity, "|", IdentityOf(file));
-      if (only_changed) {
-        std::shared_lock lock(mutex_);
-        auto entry = entries_.find(name);
-        if (entry != entries_.end())
-          if (auto known = entry->second.versions.find(version);
-              known != entry->second.versions.end() && known->second.identity == identity)
-            continue;
-      }
-      if (!LoadVersion(name, version, source, file, given, identity)) {
+      const std::string identity = Cat(shared, "|", IdentityOf(source.folder, file), "|", config ? given.Dump(-1) : "");
+      if (!IsLoaded(name, version, identity, again) && !LoadVersion(name, version, source, file, given, identity))
         ++failed;
-        std::shared_lock lock(mutex_);
-        error = entries_[name].versions[version].reason;
-      }
     }
     // What is no longer wanted goes when what replaces it is there.
-    if (failed < versions.size()) DropVersions(name, versions);
+    if (versions.size() > failed) DropVersions(name, versions);
+    if (failed > 0) {
+      error = FailuresOf(name, versions);
+      refusal.emplace(Code::kInvalidArgument, Cat("load failed for model '", name, "': ", error));
+    }
   } catch (...) {
     error = CurrentRefusal().message();
+    refusal = PollFailure(name, error);
   }
   std::unique_lock lock(mutex_);
   entries_[name].error = error;
+  return refusal;
 }
 
 bool Repository::LoadAtStart() {
@@ -223,7 +269,7 @@ bool Repository::LoadAtStart() {
     std::lock_guard loading(loading_);
     CheckName(name);
     if (const std::optional<Source> source = FindSource(name)) {
-      LoadFrom(name, *source, std::nullopt, false);
+      LoadFrom(name, *source, std::nullopt, Again::kAll);
     } else {
       std::unique_lock lock(mutex_);
       entries_[name].error = "model not found in any model repository";
@@ -243,12 +289,15 @@ std::shared_ptr<ServedModel> Repository::Find(std::string_view name, std::string
   auto entry = entries_.find(name);
   if (entry == entries_.end() || entry->second.versions.empty())
     Refuse(Code::kNotFound, "Request for unknown model: '", Printable(name), "' is not found");
-  if (version.empty() || version == "-1") {
+  if (version.empty()) {
     for (auto state = entry->second.versions.rbegin(); state != entry->second.versions.rend(); ++state)
       if (state->second.model) return state->second.model;
     Refuse(Code::kNotFound, "Request for unknown model: '", Printable(name), "' has no available versions");
   }
   const std::optional<int64_t> number = VersionNumber(version);
+  if (!number && version.size() > 1 && version[0] == '-' && VersionNumber(version.substr(1)))
+    Refuse(Code::kInvalidArgument, "invalid model version specified '", Printable(version),
+           "' , version should be an integral value > 0");
   if (!number)
     Refuse(Code::kInvalidArgument, "failed to get model version from specified version string '", Printable(version),
            "' (details: stoll), version should be an integral value > 0");
@@ -310,15 +359,15 @@ Json Repository::Index(bool only_ready) const {
   std::shared_lock lock(mutex_);
   for (const auto& [name, entry] : entries_) {
     std::erase(names, name);
-    if (entry.versions.empty() && !only_ready)
-      list.Add(Json().Set("name", name).Set("state", "UNAVAILABLE").Set("reason", entry.error));
+    auto add = [&](Json one, const std::string& state, const std::string& reason) {
+      one.Set("state", state);
+      if (!reason.empty()) one.Set("reason", reason);
+      list.Add(std::move(one));
+    };
+    if (entry.versions.empty() && !only_ready) add(Json().Set("name", name), "UNAVAILABLE", entry.error);
     for (const auto& [version, state] : entry.versions)
       if (state.model || !only_ready)
-        list.Add(Json()
-                     .Set("name", name)
-                     .Set("version", Cat(version))
-                     .Set("state", state.state)
-                     .Set("reason", state.reason));
+        add(Json().Set("name", name).Set("version", Cat(version)), state.state, state.reason);
   }
   for (const std::string& name : names)
     if (!only_ready) list.Add(Json().Set("name", name));
@@ -332,40 +381,64 @@ void Repository::RequireExplicit() const {
     Refuse(Code::kUnavailable, "explicit model load / unload is not allowed if polling is enabled");
 }
 
+namespace {
+
+// Writes them below a new folder, which is the model's then.
+std::string WriteFiles(const std::vector<UploadedFile>& files) {
+  for (const UploadedFile& file : files) {
+    const fs::path relative = fs::path(file.path).lexically_normal();
+    if (relative.empty() || relative.is_absolute() || *relative.begin() == ".." ||
+        file.path.find('\0') != std::string::npos)
+      Refuse(Code::kInvalidArgument, "Invalid file parameter 'file:", Printable(file.path),
+             "' must stay within model directory.");
+  }
+  static std::atomic<int> serial{0};
+  const fs::path folder = fs::temp_directory_path() / Cat("ferry-server-", ProcessNumber(), "-", ++serial);
+  for (const UploadedFile& file : files) {
+    const fs::path path = folder / fs::path(file.path).lexically_normal();
+    fs::create_directories(path.parent_path());
+    std::ofstream out(path, std::ios::binary);
+    out.write(file.bytes.data(), static_cast<std::streamsize>(file.bytes.size()));
+    if (!out.flush()) Refuse(Code::kInternal, "the files that came cannot be written");
+  }
+  return folder.string();
+}
+
+}  // namespace
+
+void Repository::DropUpload(const std::string& name) {
+  auto uploaded = uploads_.find(name);
+  if (uploaded == uploads_.end()) return;
+  std::error_code ignored;
+  fs::remove_all(uploaded->second, ignored);
+  uploads_.erase(uploaded);
+}
+
 void Repository::Load(const std::string& name, const std::string& config, const std::vector<UploadedFile>& files) {
   RequireExplicit();
   CheckName(name);
   std::lock_guard loading(loading_);
   if (!files.empty() && config.empty())
-    Refuse(Code::kInvalidArgument, "Load parameter 'config' must be specified for model file override");
-  if (!files.empty()) {
-    static std::atomic<int> serial{0};
-    const fs::path folder = fs::temp_directory_path() / Cat("ferry-server-", ProcessNumber(), "-", ++serial);
-    for (const UploadedFile& file : files) {
-      const fs::path relative = fs::path(file.path).lexically_normal();
-      if (relative.empty() || relative.is_absolute() || *relative.begin() == ".." ||
-          file.path.find('\0') != std::string::npos)
-        Refuse(Code::kInvalidArgument, "Invalid file parameter 'file:", Printable(file.path),
-               "' must stay within model directory.");
-      fs::create_directories((folder / relative).parent_path());
-      std::ofstream out(folder / relative, std::ios::binary);
-      out.write(file.bytes.data(), static_cast<std::streamsize>(file.bytes.size()));
-      if (!out.flush()) Refuse(Code::kInternal, "the files of model '", Printable(name), "' cannot be written");
-    }
-    if (auto before = uploads_.find(name); before != uploads_.end()) {
-      std::error_code ignored;
-      fs::remove_all(before->second, ignored);
-    }
-    uploads_[name] = folder.string();
-  }
-  const std::optional<Source> source = FindSource(name);
-  if (!source) Refuse(Code::kInternal, "failed to load '", Printable(name), "', failed to poll from model repository");
+    throw PollFailure(name, "Load parameter 'config' must be specified for model file override");
   std::optional<Json> given;
-  if (!config.empty()) given = ReadConfigText(config, "config");
-  LoadFrom(name, *source, given, false);
-  std::shared_lock lock(mutex_);
-  if (const std::string& error = entries_[name].error; !error.empty())
-    Refuse(Code::kInternal, "failed to load '", Printable(name), "', ", error);
+  std::optional<Source> source;
+  try {
+    if (!config.empty()) given = ReadConfigText(config, "config");
+    source = files.empty() ? FindSource(name) : Source{WriteFiles(files), {}};
+  } catch (...) {
+    throw PollFailure(name, CurrentRefusal().message());
+  }
+  if (!source) throw PollFailure(name, "");
+  // A configuration that comes with the request is always a change; and so may be anything beside a single file.
+  const bool may_be_known = !given && source->file.empty();
+  if (const std::optional<Refusal> refusal =
+          LoadFrom(name, *source, given, may_be_known ? Again::kChangedOrFailed : Again::kAll)) {
+    std::error_code ignored;
+    if (!files.empty()) fs::remove_all(source->folder, ignored);
+    throw *refusal;
+  }
+  DropUpload(name);
+  if (!files.empty()) uploads_[name] = source->folder;
 }
 
 void Repository::Unload(const std::string& name) {
@@ -377,11 +450,7 @@ void Repository::Unload(const std::string& name) {
     if (!entries_.count(name)) return;
   }
   DropVersions(name, {});
-  if (auto uploaded = uploads_.find(name); uploaded != uploads_.end()) {
-    std::error_code ignored;
-    fs::remove_all(uploaded->second, ignored);
-    uploads_.erase(uploaded);
-  }
+  DropUpload(name);
   if (host_.log) host_.log->Write(LogLevel::kInfo, Cat("unloaded model '", name, "'"));
 }
 
@@ -389,7 +458,7 @@ void Repository::Poll() {
   std::lock_guard loading(loading_);
   const std::vector<std::string> names = Names();
   for (const std::string& name : names)
-    if (const std::optional<Source> source = FindSource(name)) LoadFrom(name, *source, std::nullopt, true);
+    if (const std::optional<Source> source = FindSource(name)) LoadFrom(name, *source, std::nullopt, Again::kChanged);
   std::vector<std::string> gone;
   {
     std::shared_lock lock(mutex_);

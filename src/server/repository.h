@@ -62,7 +62,7 @@ class Repository {
   };
   struct Entry {
     std::map<int64_t, VersionState> versions;
-    std::string error;  // of a model that no version could be found of
+    std::string error;  // why the last load failed
   };
   struct Source {
     std::string folder;
@@ -73,7 +73,14 @@ class Repository {
   std::vector<std::string> Names() const;
   Json ReadConfig(const std::string& folder) const;
   std::map<int64_t, std::string> FindVersions(const Source& source, const LoadConfig& load) const;
-  void LoadFrom(const std::string& name, const Source& source, const std::optional<Json>& config, bool only_changed);
+  // Which versions that are there already are loaded again.
+  enum class Again { kAll, kChanged, kChangedOrFailed };
+  // Why it, or one of its versions, is not loaded.
+  std::optional<Refusal> LoadFrom(const std::string& name, const Source& source, const std::optional<Json>& config,
+                                  Again again);
+  bool IsLoaded(const std::string& name, int64_t version, const std::string& identity, Again again) const;
+  std::string FailuresOf(const std::string& name, const std::map<int64_t, std::string>& versions) const;
+  void DropUpload(const std::string& name);
   bool LoadVersion(const std::string& name, int64_t version, const Source& source, const std::string& file,
                    const Json& config, const std::string& identity);
   void Retire(std::shared_ptr<ServedModel> model);

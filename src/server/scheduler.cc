@@ -29,6 +29,7 @@ Scheduler::Scheduler(const ModelConfig& config, std::shared_ptr<Session> wide, s
       stats_(stats),
       policy_(policy),
       log_(std::move(log)),
+      has_wishes_(config.dynamic_batching && (!config.preferred_sizes.empty() || config.queue_delay_us > 0)),
       may_join_(config.dynamic_batching) {}
 
 Scheduler::~Scheduler() {
@@ -55,9 +56,10 @@ size_t Scheduler::pending() const {
 }
 
 void Scheduler::Submit(std::unique_ptr<Job> job, bool may_run_here) {
-  uint64_t level = config_.priority_levels == 0 ? 0
-                   : job->request.priority == 0 ? config_.default_priority
-                                                : std::min(job->request.priority, config_.priority_levels);
+  const uint64_t asked = job->request.priority;
+  const uint64_t level = config_.priority_levels == 0                    ? 0
+                         : asked == 0 || asked > config_.priority_levels ? config_.default_priority
+                                                                         : asked;
   const QueuePolicy& policy = config_.PolicyOf(level);
   uint64_t timeout = policy.default_timeout_us;
   if (job->request.timeout_us > 0 && policy.allow_override && (timeout == 0 || job->request.timeout_us < timeout))
@@ -96,6 +98,7 @@ bool Scheduler::Claim() {
 
 // Without a lock, which the threads of the connections would wait for. False: the job is to be queued.
 bool Scheduler::RunHere(std::unique_ptr<Job>& job) {
+  if (has_wishes_) return false;  // others may join it
   if (queued_ > 0 || job->rows != 1 || stopping_ || !IsSmall(cost_of_one_)) return false;
   if (!Claim()) return false;
   job->started = job->queued;
@@ -116,11 +119,8 @@ void Scheduler::Work() {
     wake_.wait(lock, [&] { return stopping_ || (queued_ > 0 && Claim()); });
     --idle_;
     if (stopping_) return;
-    Batch dropped;
-    DropExpired(Clock::now(), dropped);
     Batch batch = TakeBatch(lock);
     lock.unlock();
-    for (auto& job : dropped) Finish(*job);
     if (!batch.empty()) Run(std::move(batch));
     lock.lock();
     --running_;
@@ -128,7 +128,9 @@ void Scheduler::Work() {
   }
 }
 
-void Scheduler::DropExpired(Clock::time_point now, Batch& dropped) {
+void Scheduler::DropExpired(std::unique_lock<std::mutex>& lock) {
+  const Clock::time_point now = Clock::now();
+  Batch dropped;
   std::deque<std::unique_ptr<Job>> delayed;
   for (auto& [level, queue] : queues_) {
     const QueuePolicy& policy = config_.PolicyOf(level);
@@ -156,6 +158,17 @@ void Scheduler::DropExpired(Clock::time_point now, Batch& dropped) {
   // Behind everything else.
   constexpr uint64_t kLast = ~uint64_t{0};
   for (auto& job : delayed) queues_[kLast].push_back(std::move(job));
+  if (dropped.empty()) return;
+  lock.unlock();
+  for (auto& job : dropped) Finish(*job);
+  lock.lock();
+}
+
+Clock::time_point Scheduler::EarliestDeadline() const {
+  Clock::time_point earliest = Clock::time_point::max();
+  for (const auto& [level, queue] : queues_)
+    for (const auto& job : queue) earliest = std::min(earliest, job->deadline);
+  return earliest;
 }
 
 int64_t Scheduler::AvailableRows(const Job& first) const {
@@ -171,19 +184,33 @@ int64_t Scheduler::RowsToTake(int64_t first, int64_t available, bool waited) {
   // While a batch is still to be proven its rows are computed twice: with two requests that is soon done.
   const bool is_proven = !config_.is_batch_assumed || proofs_.load(std::memory_order_relaxed) >= kProofsWanted;
   const int64_t most = is_proven ? config_.max_batch_size : std::min<int64_t>(config_.max_batch_size, 2 * first);
-  const bool has_wishes = !config_.preferred_sizes.empty() || config_.queue_delay_us > 0;
-  if (!has_wishes) return cost_.Choose(available, most, config_.instances, !config_.is_batch_assumed, first);
-  if (!cost_.Pays(std::min(std::max<int64_t>(available, 2), most))) return 1;
-  if (available >= most) return most;
-  int64_t preferred = 0;
-  for (int64_t size : config_.preferred_sizes)
-    if (size <= available) preferred = size;
-  if (preferred > 0) return preferred;
-  if (config_.queue_delay_us > 0 && !waited) return 0;
-  if (!config_.preferred_sizes.empty()) return available;
-  int64_t rows = first;  // few sizes, since each is made ready once
-  while (rows * 2 <= available) rows *= 2;
-  return rows;
+  if (!has_wishes_) return cost_.Choose(available, most, config_.instances, !config_.is_batch_assumed, first);
+  return WishedRows(most, waited);
+}
+
+// By Triton's rule: the largest preferred size that can be had; what there is when no preferred size can grow out of
+// it, or when the oldest has waited for the delay.
+int64_t Scheduler::WishedRows(int64_t most, bool waited) const {
+  const std::vector<int64_t>& sizes = config_.preferred_sizes;
+  const int64_t largest = sizes.empty() ? most : std::min(sizes.back(), most);
+  const bool is_late = waited && config_.queue_delay_us > 0;
+  int64_t rows = 0, best = 0;
+  bool is_full = false;
+  const Job* first = nullptr;
+  for (const auto& [level, queue] : queues_)
+    for (const auto& job : queue) {
+      if (!first) first = job.get();
+      if (!CanJoin(*first, *job)) {
+        is_full = true;  // it would have to wait for what it cannot be part of
+        continue;
+      }
+      if (rows > 0 && rows + job->rows > largest && best == 0) best = rows;
+      if (rows > 0 && rows + job->rows > most) return best > 0 && !is_late ? best : rows;
+      rows += job->rows;
+      if (std::find(sizes.begin(), sizes.end(), rows) != sizes.end()) best = rows;
+    }
+  if (best > 0 && !is_late) return best;
+  return is_full || rows >= largest || waited ? rows : 0;
 }
 
 Scheduler::Batch Scheduler::TakeBatch(std::unique_lock<std::mutex>& lock) {
@@ -191,19 +218,20 @@ Scheduler::Batch Scheduler::TakeBatch(std::unique_lock<std::mutex>& lock) {
     return std::find_if(queues_.begin(), queues_.end(), [](const auto& entry) { return !entry.second.empty(); });
   };
   Batch batch;
-  auto queue = first_queue();
-  if (queue == queues_.end()) return batch;
   int64_t wanted = 1;
-  while (may_join_.load(std::memory_order_relaxed)) {
+  auto queue = queues_.end();
+  while (true) {
+    DropExpired(lock);
+    queue = first_queue();
+    if (queue == queues_.end()) return batch;
+    if (!may_join_.load(std::memory_order_relaxed)) break;
     const Job& first = *queue->second.front();
-    const int64_t available = AvailableRows(first);
+    const int64_t available = has_wishes_ ? 0 : AvailableRows(first);
     const auto until = first.queued + std::chrono::microseconds(config_.queue_delay_us);
     const bool waited = Clock::now() >= until || stopping_;
     wanted = RowsToTake(first.rows, available, waited);
     if (wanted > 0) break;
-    wake_.wait_until(lock, until);
-    queue = first_queue();
-    if (queue == queues_.end()) return batch;
+    wake_.wait_until(lock, std::min(until, EarliestDeadline()));
   }
   int64_t rows = queue->second.front()->rows;
   batch.push_back(std::move(queue->second.front()));

@@ -47,8 +47,10 @@ class Scheduler {
   bool RunHere(std::unique_ptr<Job>& job);
   void Work();
   Batch TakeBatch(std::unique_lock<std::mutex>& lock);
-  void DropExpired(Clock::time_point now, Batch& dropped);
+  void DropExpired(std::unique_lock<std::mutex>& lock);  // gives the lock up while they are answered
+  Clock::time_point EarliestDeadline() const;
   int64_t RowsToTake(int64_t first, int64_t available, bool waited);
+  int64_t WishedRows(int64_t most, bool waited) const;  // 0: wait for more
   int64_t AvailableRows(const Job& first) const;
   struct RunCost {
     Clock::time_point begun, ended;
@@ -84,6 +86,7 @@ class Scheduler {
   std::atomic<uint32_t> runs_here_{0};
   std::vector<std::thread> workers_;
   BatchCost cost_;
+  const bool has_wishes_;  // sizes or a delay that the configuration asks for
   std::atomic<bool> may_join_;
   std::atomic<int> proofs_{0};
 };

@@ -15,20 +15,19 @@ namespace {
 
 constexpr size_t kMostLabelBytes = size_t{64} << 20;
 
-// The tensor under another shape of as many elements; a -1 of `dims` takes what is left.
-Tensor Reshape(const Tensor& tensor, bool batch, const std::vector<int64_t>& dims) {
+// The tensor of shape `from` under the shape `to`; free sizes of the one are those of the other, in order.
+Tensor Reshape(const Tensor& tensor, bool batch, const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+  const size_t first = batch && tensor.rank() > 0 ? 1 : 0;
   Shape shape;
-  int64_t known = 1;
-  if (batch && tensor.rank() > 0) {
-    shape.push_back(tensor.dim(0));
-    known = tensor.dim(0);
+  if (first > 0) shape.push_back(tensor.dim(0));
+  std::vector<int64_t> free;
+  for (size_t i = 0; i < from.size() && first + i < tensor.rank(); ++i)
+    if (from[i] < 0) free.push_back(tensor.dim(static_cast<int64_t>(first + i)));
+  size_t next = 0;
+  for (int64_t dim : to) {
+    if (dim < 0 && next >= free.size()) return tensor;
+    shape.push_back(dim < 0 ? free[next++] : dim);
   }
-  for (int64_t dim : dims) {
-    if (dim >= 0) known *= dim;
-    shape.push_back(dim);
-  }
-  for (size_t i = 0; i < shape.rank(); ++i)
-    if (shape[i] < 0) shape[i] = known > 0 ? tensor.size() / known : 0;
   return shape.ElementCount() == tensor.size() ? tensor.Reshaped(shape) : tensor;
 }
 
@@ -83,40 +82,71 @@ void ServedModel::ReadLabels(const std::string& folder) {
   }
 }
 
-NamedValue ServedModel::WarmupValue(const Warmup& warmup, const WarmupInput& input, const std::string& folder) const {
-  const TensorConfig* config = config_.FindInput(input.name);
-  if (!config)
-    Refuse(Code::kInvalidArgument, "warm-up '", warmup.name, "' has the unknown input '", Printable(input.name), "'");
-  Shape shape;
-  if (config_.max_batch_size > 0) shape.push_back(std::max<int64_t>(warmup.batch_size, 1));
-  for (int64_t dim : input.dims) {
-    if (dim < 0)
-      Refuse(Code::kInvalidArgument, "warm-up '", warmup.name, "': input '", input.name,
-             "' needs sizes of all dimensions");
-    shape.push_back(dim);
-  }
-  if (!input.file.empty()) {
+namespace {
+
+// A sample repeated for every row.
+Tensor Repeated(const Tensor& sample, int64_t rows) {
+  Shape shape = sample.shape();
+  shape[0] = rows;
+  Tensor out(sample.dtype(), shape);
+  for (int64_t row = 0; row < rows; ++row)
+    if (sample.dtype() == DType::kString)
+      std::copy_n(sample.Data<std::string>(), sample.size(), out.MutableData<std::string>() + row * sample.size());
+    else if (sample.bytes() > 0)
+      std::memcpy(out.mutable_raw() + static_cast<size_t>(row) * sample.bytes(), sample.raw(), sample.bytes());
+  return out;
+}
+
+}  // namespace
+
+Tensor ServedModel::WarmupSample(const WarmupInput& input, const TensorConfig& config, const Shape& shape,
+                                 const std::string& folder) const {
+  if (input.data == WarmupInput::Data::kNone)
+    Refuse(Code::kInvalidArgument, "warmup setting expects input '", Printable(input.name),
+           "' to have input_data_type set");
+  if (input.data == WarmupInput::Data::kFile) {
     const std::shared_ptr<MappedFile> data =
         MapConfinedFile(JoinPath(folder, "warmup"), input.file, "the folder warmup");
-    if (config->dtype == DType::kString) return {input.name, StringsFromBytes(data->text(), shape, input.name, name_)};
-    Tensor tensor(config->dtype, shape);
-    if (data->size() != tensor.bytes())
-      Refuse(Code::kInvalidArgument, "warm-up data ", input.file, " has ", data->size(), " bytes; ", tensor.bytes(),
-             " are needed");
+    if (config.dtype == DType::kString) return StringsFromBytes(data->text(), shape, input.name, name_);
+    Tensor tensor(config.dtype, shape);
+    if (data->size() < tensor.bytes())
+      Refuse(Code::kInvalidArgument, "warmup setting expects ", tensor.bytes(), " bytes, but the data provided from ",
+             Printable(input.file), " only has ", data->size(), " bytes");
     if (tensor.bytes() > 0) std::memcpy(tensor.mutable_raw(), data->data(), tensor.bytes());
-    return {input.name, std::move(tensor)};
+    return tensor;
   }
-  Tensor tensor = Tensor::Zeros(config->dtype, shape);
-  if (input.random && config->dtype == DType::kFloat) {
+  Tensor tensor = Tensor::Zeros(config.dtype, shape);
+  if (input.data == WarmupInput::Data::kRandom && config.dtype == DType::kFloat) {
     std::mt19937 generator(1);
     std::uniform_real_distribution<float> uniform(0, 1);
     for (int64_t i = 0; i < tensor.size(); ++i) tensor.MutableData<float>()[i] = uniform(generator);
   }
-  return {input.name, std::move(tensor)};
+  return tensor;
+}
+
+NamedValue ServedModel::WarmupValue(const Warmup& warmup, const WarmupInput& input, const std::string& folder) const {
+  const TensorConfig* config = config_.FindInput(input.name);
+  if (!config)
+    Refuse(Code::kInvalidArgument, "warm-up '", warmup.name, "' has the unknown input '", Printable(input.name), "'");
+  const bool batch = config_.max_batch_size > 0;
+  constexpr int64_t kMostRows = 65536;  // where the configuration sets no limit
+  if (batch && warmup.batch_size > (config_.is_batch_assumed ? kMostRows : config_.max_batch_size))
+    Refuse(Code::kInvalidArgument, "warm-up '", warmup.name, "': batch_size ", warmup.batch_size, " is too large");
+  Shape shape;
+  if (batch) shape.push_back(1);
+  for (int64_t dim : input.dims) {
+    if (dim < 0)
+      Refuse(Code::kInvalidArgument, "warmup setting expects all variable-size dimensions are specified for input '",
+             Printable(input.name), "'");
+    shape.push_back(dim);
+  }
+  const Tensor sample = WarmupSample(input, *config, shape, folder);
+  return {input.name, batch ? Repeated(sample, warmup.batch_size) : sample};
 }
 
 void ServedModel::RunWarmups(const std::string& folder) {
   for (const Warmup& warmup : config_.warmups) {
+    if (warmup.batch_size == 0) continue;
     InferRequest request;
     for (const WarmupInput& input : warmup.inputs) request.inputs.push_back(WarmupValue(warmup, input, folder));
     const std::unique_ptr<Job> job = MakeJob(std::move(request));
@@ -226,6 +256,8 @@ void ServedModel::CheckShape(const TensorConfig& config, const Tensor& tensor) c
   bool fits = shape.size() == config.dims.size() + (batch ? 1 : 0);
   for (size_t i = 0; i < config.dims.size() && fits; ++i)
     fits = config.dims[i] < 0 || config.dims[i] == shape[i + (batch ? 1 : 0)];
+  // A scalar may come without the dimension that clients see it with.
+  fits |= config.reshape && config.reshape->empty() && shape.size() == (batch ? 1U : 0U);
   if (fits) return;
   std::vector<int64_t> expected = config.dims;
   if (batch) expected.insert(expected.begin(), -1);
@@ -239,7 +271,7 @@ void ServedModel::ReshapeOutputs(Job& job) const {
   for (size_t i = 0; i < job.outputs.size(); ++i) {
     const TensorConfig* config = config_.FindOutput(job.output_names[i]);
     if (config && config->reshape)
-      job.outputs[i] = Reshape(job.outputs[i].tensor(), config_.max_batch_size > 0, config->dims);
+      job.outputs[i] = Reshape(job.outputs[i].tensor(), config_.max_batch_size > 0, *config->reshape, config->dims);
   }
 }
 
@@ -265,7 +297,7 @@ std::unique_ptr<Job> ServedModel::MakeJob(InferRequest request) const {
              DatatypeName(value.tensor().dtype()), "', but model '", name_, "' expects '", DatatypeName(config.dtype),
              "'");
     CheckShape(config, value.tensor());
-    if (config.reshape) value = Reshape(value.tensor(), config_.max_batch_size > 0, *config.reshape);
+    if (config.reshape) value = Reshape(value.tensor(), config_.max_batch_size > 0, config.dims, *config.reshape);
   }
   job->request = std::move(request);
   return job;

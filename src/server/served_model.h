@@ -49,6 +49,8 @@ class ServedModel {
  private:
   void ReadLabels(const std::string& folder);
   void RunWarmups(const std::string& folder);
+  Tensor WarmupSample(const WarmupInput& input, const TensorConfig& config, const Shape& shape,
+                      const std::string& folder) const;
   NamedValue WarmupValue(const Warmup& warmup, const WarmupInput& input, const std::string& folder) const;
   int64_t CheckBatch(const InferRequest& request) const;
   void CheckInputs(const InferRequest& request) const;

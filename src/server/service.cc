@@ -65,7 +65,9 @@ Json Service::ModelMetadata(const std::string& name, const std::string& version)
   Json out = Json::Object{};
   const Json metadata = model->Metadata();
   for (const auto& [key, value] : metadata.AsObject())
-    out.Set(key, key == "versions" ? Json::List(repository_.VersionsOf(name)) : value);
+    out.Set(key, key != "versions" ? value
+                 : version.empty() ? Json::List(repository_.VersionsOf(name))
+                                   : Json(Json::Array{model->version_text()}));
   return out;
 }
 
@@ -159,11 +161,12 @@ void Service::Load(const std::string& name, const Json& parameters, bool files_a
     for (const auto& [key, value] : parameters.AsObject()) {
       if (key == "config") {
         if (!value.is_string())
-          Refuse(Code::kInvalidArgument, "Config parameter 'config' must have string type for its value");
+          Refuse(Code::kInvalidArgument, "Unable to parse 'config': attempt to access JSON non-string as string");
         config = value.AsString();
       } else if (key.compare(0, 5, "file:") == 0) {
         if (!value.is_string())
-          Refuse(Code::kInvalidArgument, "File parameter '", Printable(key), "' must have bytes type for its value");
+          Refuse(Code::kInvalidArgument, "Unable to parse '", Printable(key),
+                 "': attempt to access JSON non-string as string");
         files.push_back({key.substr(5), files_are_base64 ? DecodeBase64(value.AsString()) : value.AsString()});
       } else {
         Refuse(Code::kInvalidArgument, "Unrecognized load parameter '", Printable(key), "'");

@@ -19,7 +19,6 @@ namespace ferry::server {
 struct ServiceOptions {
   std::string name = "ferry";  // --id
   size_t most_body = size_t{64} << 20;
-  size_t most_message = size_t{256} << 20;
   std::vector<std::string> tokens;  // bearer tokens; empty: nobody is asked for one
   // Triton's restricted APIs: a header and its value for a kind of request ("model-repository").
   struct Restriction {

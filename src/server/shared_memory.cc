@@ -11,11 +11,15 @@ namespace ferry::server {
 
 SharedRegion::SharedRegion(std::string name, std::string key, size_t offset, size_t byte_size)
     : name_(std::move(name)), key_(std::move(key)), offset_(offset), byte_size_(byte_size) {
+  const size_t first = key_.find_first_not_of('/');
+  if (first == std::string::npos)
+    Refuse(Code::kInvalidArgument, "cannot register shared memory region '", Printable(name_), "' - invalid shm key '",
+           Printable(key_), "'");
   // A key names an object of shared memory, never a path elsewhere.
-  if (key_.empty() || key_.find('/', 1) != std::string::npos || key_ == "/.." || key_ == "..")
-    Refuse(Code::kInvalidArgument, "Unable to open shared memory region: '", Printable(key_), "'");
+  if (key_.find_first_of(std::string_view("/\0", 2), first) != std::string::npos || key_.substr(first) == "..")
+    Refuse(Code::kInternal, "Unable to open shared memory region: '", Printable(key_), "'");
   const int descriptor = shm_open(key_.c_str(), O_RDWR | O_CLOEXEC, 0);
-  if (descriptor < 0) Refuse(Code::kInvalidArgument, "Unable to open shared memory region: '", Printable(key_), "'");
+  if (descriptor < 0) Refuse(Code::kInternal, "Unable to open shared memory region: '", Printable(key_), "'");
   struct stat status {};
   const bool known = fstat(descriptor, &status) == 0 && status.st_size >= 0;
   const auto size = known ? static_cast<size_t>(status.st_size) : 0;
@@ -82,7 +86,7 @@ MemoryRange SharedMemory::Find(const std::string& name, uint64_t offset, uint64_
   auto found = regions_.find(name);
   if (found == regions_.end()) Refuse(Code::kNotFound, "Unable to find shared memory region: '", Printable(name), "'");
   const SharedRegion& region = *found->second;
-  if (offset > region.byte_size())
+  if (offset >= region.byte_size())
     Refuse(Code::kInvalidArgument, "Invalid offset for shared memory region: '", Printable(name), "'");
   if (byte_size > region.byte_size() - offset)
     Refuse(Code::kInvalidArgument, "Invalid offset + byte size for shared memory region: '", Printable(name), "'");

@@ -32,6 +32,15 @@ const char* ReadSpecial(std::string_view text, double& value) {
   return nullptr;
 }
 
+[[noreturn]] void FailLong(const std::string& input) {
+  Refuse(Code::kInvalidArgument, "Unable to parse 'data': Shape does not match true shape of 'data' field: input '",
+         input, "' has more elements than its shape says");
+}
+[[noreturn]] void FailShort(const std::string& input, int64_t missing) {
+  Refuse(Code::kInvalidArgument, "Failed to parse 'data' field: shape does not match true shape: input '", input,
+         "' has ", missing, " elements less than its shape says");
+}
+
 template <class T>
 class NumberReader {
  public:
@@ -41,8 +50,7 @@ class NumberReader {
   void Read() {
     ReadArray(0);
     cursor_.ExpectEnd();
-    if (out_ != end_)
-      Refuse(Code::kInvalidArgument, "input '", input_, "' has ", end_ - out_, " elements less than its shape says");
+    if (out_ != end_) FailShort(input_, end_ - out_);
   }
 
  private:
@@ -55,7 +63,7 @@ class NumberReader {
         ReadArray(depth + 1);
         continue;
       }
-      if (out_ == end_) Refuse(Code::kInvalidArgument, "input '", input_, "' has more elements than its shape says");
+      if (out_ == end_) FailLong(input_);
       ReadNumber(c);
     } while (cursor_.Next(']'));
   }
@@ -110,8 +118,12 @@ class NumberReader {
   }
 
   [[noreturn]] void FailElement(std::string_view wanted) {
-    Refuse(Code::kInvalidArgument, "Unable to parse 'data': an element of input '", input_, "' at byte ",
-           cursor_.position(), " is not ", wanted);
+    constexpr std::string_view kKind = std::is_same_v<T, bool>       ? "non-boolean as boolean"
+                                       : std::is_floating_point_v<T> ? "non-number as double"
+                                       : std::is_signed_v<T>         ? "non-signed-integer as signed-integer"
+                                                                     : "non-unsigned-integer as unsigned-integer";
+    Refuse(Code::kInvalidArgument, "Unable to parse 'data': attempt to access JSON ", kKind, ": an element of input '",
+           input_, "' at byte ", cursor_.position(), " is not ", wanted);
   }
 
   JsonCursor cursor_;
@@ -128,10 +140,10 @@ void ReadStrings(JsonCursor& cursor, const std::string& input, std::string*& out
       ReadStrings(cursor, input, out, end, depth + 1);
       continue;
     }
-    if (out == end) Refuse(Code::kInvalidArgument, "input '", input, "' has more elements than its shape says");
+    if (out == end) FailLong(input);
     if (cursor.Peek() != '"')
-      Refuse(Code::kInvalidArgument, "Unable to parse JSON bytes array: an element of input '", input,
-             "' is no string");
+      Refuse(Code::kInvalidArgument,
+             "Unable to parse JSON bytes array: attempt to access JSON non-string as string: input '", input, "'");
     *out++ = cursor.ReadString();
   } while (cursor.Next(']'));
 }
@@ -167,7 +179,8 @@ void AppendNumbers(std::string& out, const Tensor& tensor) {
 
 void ReadTensorData(std::string_view text, const std::string& input, Tensor& tensor) {
   if (text.empty() || text.front() != '[')
-    Refuse(Code::kInvalidArgument, "Unable to parse 'data': that of input '", input, "' is no array");
+    Refuse(Code::kInvalidArgument, "Unable to parse 'data': attempt to access JSON non-array as array: input '", input,
+           "'");
   switch (tensor.dtype()) {
     case DType::kBool: return ReadAs<bool>(text, input, tensor);
     case DType::kUInt8: return ReadAs<uint8_t>(text, input, tensor);
@@ -186,8 +199,7 @@ void ReadTensorData(std::string_view text, const std::string& input, Tensor& ten
       std::string* const end = out + tensor.size();
       ReadStrings(cursor, input, out, end, 0);
       cursor.ExpectEnd();
-      if (out != end)
-        Refuse(Code::kInvalidArgument, "input '", input, "' has ", end - out, " elements less than its shape says");
+      if (out != end) FailShort(input, end - out);
       return;
     }
     default:
@@ -231,11 +243,9 @@ void AppendTensorData(std::string& out, const Tensor& tensor) {
 Tensor StringsFromBytes(std::string_view bytes, const Shape& shape, const std::string& input,
                         const std::string& model) {
   const int64_t count = shape.ElementCount();
-  // Each element takes four bytes at least: a shape that lies is refused before memory is taken for it.
-  if (count > static_cast<int64_t>(bytes.size() / 4))
-    Refuse(Code::kInvalidArgument, "expected ", count, " string elements for inference input '", input, "' for model '",
-           model, "', got ", bytes.size() / 4, " at most");
-  Tensor tensor(DType::kString, shape);
+  // A shape that lies is refused before memory is taken for it: each element takes four bytes at least.
+  const bool fits = count <= static_cast<int64_t>(bytes.size() / 4);
+  Tensor tensor(DType::kString, fits ? shape : Shape{0});
   std::string* out = tensor.MutableData<std::string>();
   int64_t taken = 0;
   while (!bytes.empty()) {
@@ -251,7 +261,8 @@ Tensor StringsFromBytes(std::string_view bytes, const Shape& shape, const std::s
     if (taken == count)
       Refuse(Code::kInvalidArgument, "unexpected number of string elements ", count + 1, " for inference input '",
              input, "' for model '", model, "', expecting ", count);
-    out[taken++].assign(bytes.substr(0, length));
+    if (fits) out[taken].assign(bytes.substr(0, length));
+    ++taken;
     bytes.remove_prefix(length);
   }
   if (taken != count)

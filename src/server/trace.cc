@@ -43,6 +43,12 @@ int64_t Number(const Json& value, const std::string& key, int64_t least) {
   return number;
 }
 
+int64_t Count(const Json& value) {
+  const int64_t count = Number(value, "trace_count", INT64_MIN);
+  if (count < -1) Refuse(Code::kInvalidArgument, "Unable to parse 'trace_count'. Expecting value >= -1, got:", count);
+  return count;
+}
+
 unsigned LevelOf(const Json& value) {
   const Json list = value.is_array() ? value : Json(Json::Array{value});
   unsigned level = 0;
@@ -179,11 +185,10 @@ void Tracer::Apply(const Json& changes, Scope& scope) {
     else if (key == "trace_rate")
       is_cleared ? scope.rate.reset() : void(scope.rate = static_cast<uint64_t>(Number(one, key, 0)));
     else if (key == "trace_count")
-      is_cleared ? scope.count.reset() : void(scope.count = Number(one, key, -1));
+      is_cleared ? scope.count.reset() : void(scope.count = Count(one));
     else if (key == "log_frequency")
       is_cleared ? scope.log_frequency.reset() : void(scope.log_frequency = static_cast<uint64_t>(Number(one, key, 0)));
-    else if (key != "trace_mode")
-      Refuse(Code::kInvalidArgument, "unknown trace setting '", Printable(key), "'");
+    // Others are left alone, as by Triton.
   }
 }
 
@@ -224,7 +229,7 @@ Json Tracer::ToJson(const std::string& model) const {
       .Set("trace_count", Cat(Of(scope, &Scope::count)))
       .Set("log_frequency", Cat(Of(scope, &Scope::log_frequency)))
       .Set("trace_file", start_.file)
-      .Set("trace_mode", "opentelemetry");
+      .Set("trace_mode", start_.mode);
 }
 
 }  // namespace ferry::server

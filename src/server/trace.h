@@ -25,6 +25,7 @@ class Tracer {
     uint64_t rate = 1000;                      // one request in so many
     int64_t count = -1;                        // that are still traced; -1: any number
     uint64_t log_frequency = 0;
+    std::string mode = "triton";  // as clients are told; "opentelemetry" with a collector
     std::string file;
     std::string url;  // of a collector: http://HOST:PORT/v1/traces
     std::vector<std::pair<std::string, std::string>> resource;

@@ -6,7 +6,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const size_t step = data[0] + 1u;
-  Http1Parser parser(4096, 2048);
+  Http1Parser parser(4096, 8192, 2048);
   std::string pending;
   while (!bytes.empty() && parser.status() == 0) {
     pending += bytes.substr(0, step);

@@ -10,6 +10,7 @@ from multiprocessing import shared_memory
 
 import grpc
 import numpy as np
+from google.protobuf import json_format
 from running_server import TYPES, Server, identity, sample, wire
 from onnx import TensorProto
 
@@ -61,6 +62,8 @@ class Calls(unittest.TestCase):
         about = call("ModelMetadata", pb.ModelMetadataRequest(name="add_sub", version="1"))
         self.assertEqual((about.name, list(about.versions), list(about.inputs[1].shape)), ("add_sub", ["1"], [-1, 3]))
         self.refused(grpc.StatusCode.NOT_FOUND, "Request for unknown model: 'none' is not found", "ModelMetadata", pb.ModelMetadataRequest(name="none"))
+        self.refused(grpc.StatusCode.INVALID_ARGUMENT, "invalid model version specified '-1' , version should be an integral value > 0",
+                     "ModelMetadata", pb.ModelMetadataRequest(name="add_sub", version="-1"))
         self.refused(grpc.StatusCode.UNIMPLEMENTED, "no such method", "Nothing", pb.ServerLiveRequest(), pb.ServerLiveResponse)
         status = call("Check", health_pb2.HealthCheckRequest(), health_pb2.HealthCheckResponse, "grpc.health.v1.Health")
         self.assertEqual(status.status, 1)
@@ -216,6 +219,50 @@ class Calls(unittest.TestCase):
             self.assertEqual(call("ModelConfig", pb.ModelConfigRequest(name="sent"), on=there).config.max_batch_size, 2)
             call("RepositoryModelUnload", pb.RepositoryModelUnloadRequest(model_name="sent"), on=there)
             self.assertFalse(call("ModelReady", pb.ModelReadyRequest(name="sent"), on=there).ready)
+            for preserving in (True, False):  # a configuration goes back in any form of JSON that protobuf writes
+                config = call("ModelConfig", pb.ModelConfigRequest(name="add_sub"), on=there).config
+                request = pb.RepositoryModelLoadRequest(model_name="add_sub")
+                request.parameters["config"].string_param = json_format.MessageToJson(config, preserving_proto_field_name=preserving)
+                call("RepositoryModelLoad", request, on=there)
+                self.assertEqual(call("ModelConfig", pb.ModelConfigRequest(name="add_sub"), on=there).config, config)
+
+    def test_repository_errors(self):
+        with Server(BINARY, "--model-control-mode=explicit") as other, grpc.insecure_channel(f"127.0.0.1:{other.grpc_port}") as there:
+            for method in ("RepositoryIndex", "RepositoryModelLoad", "RepositoryModelUnload"):
+                request = getattr(pb, method + "Request")(repository_name="x")
+                self.refused(grpc.StatusCode.UNIMPLEMENTED, "'repository_name' specification is not supported", method, request, on=there)
+            request = pb.RepositoryModelUnloadRequest(model_name="add_sub")
+            request.parameters["unload_dependents"].string_param = "x"
+            self.refused(grpc.StatusCode.INVALID_ARGUMENT, "invalid value type for 'unload_dependents' parameter, expected bool_param.",
+                         "RepositoryModelUnload", request, on=there)
+            for key, text in (("config", "'config', expected string_param."), ("file:1/model.onnx", "'file:1/model.onnx', expected bytes_param."),
+                              ("other", "unrecognized load parameter 'other'.")):
+                request = pb.RepositoryModelLoadRequest(model_name="add_sub")
+                request.parameters[key].int64_param = 3
+                self.refused(grpc.StatusCode.INVALID_ARGUMENT, text, "RepositoryModelLoad", request, on=there)
+            self.refused(grpc.StatusCode.INTERNAL, "failed to load 'none', failed to poll from model repository", "RepositoryModelLoad",
+                         pb.RepositoryModelLoadRequest(model_name="none"), on=there)
+
+    def test_batches_that_are_wished_for(self):
+        """Four requests at once are one run of the size that is preferred, however short a run is."""
+        with tempfile.TemporaryDirectory() as folder:
+            identity(folder + "/m/1/model.onnx", TensorProto.FLOAT)
+            with open(folder + "/m/config.pbtxt", "w") as file:
+                file.write("max_batch_size: 8 dynamic_batching { preferred_batch_size: 4 max_queue_delay_microseconds: 500000 }")
+            with Server(BINARY, repository=folder) as other, grpc.insecure_channel(f"127.0.0.1:{other.grpc_port}") as there:
+                request = pb.ModelInferRequest(model_name="m")
+                tensor(request, "x", "FP32", [1, 4], bytes(16))
+                ask = there.unary_unary("/inference.GRPCInferenceService/ModelInfer", lambda m: m.SerializeToString(), pb.ModelInferResponse.FromString)
+                begun = time.time()
+                for _ in range(5):
+                    for answer in [ask.future(request, timeout=10) for _ in range(4)]:
+                        answer.result()
+                self.assertLess(time.time() - begun, 2)
+                stats = call("ModelStatistics", pb.ModelStatisticsRequest(name="m"), on=there).model_stats[0]
+                self.assertEqual((stats.inference_count, stats.execution_count), (20, 5))
+                begun = time.time()
+                ask(request, timeout=10)
+                self.assertGreaterEqual(time.time() - begun, 0.49)
 
     def test_health_watch(self):
         def watch(name, on=None):

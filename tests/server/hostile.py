@@ -127,6 +127,25 @@ class Hostile(unittest.TestCase):
                 pass
         self.assertLess(self.memory(), before + 200_000)
 
+    def test_claims_of_large_tensors(self):
+        """A length is only a claim: no memory is taken for it."""
+        before = self.memory()
+        for length, told in ((2 << 30, b""), ((2 << 30) + 1, b" 413 ")):
+            connections = [self.connect() for _ in range(50)]
+            for connection in connections:
+                connection.sendall(b"POST /v2/models/p/infer HTTP/1.1\r\nHost: x\r\nInference-Header-Content-Length: 10\r\n"
+                                   b"Content-Length: %d\r\n\r\n{" % length)
+            time.sleep(0.3)
+            self.assertLess(self.memory(), before + 100_000)
+            for connection in connections:
+                self.assertIn(told, until_closed(connection, 5))
+        connection = self.http2()
+        grpc = [(b"content-type", b"application/grpc"), (b"te", b"trailers")]
+        connection.sendall(frame(HEADERS, END_HEADERS, 1, request_headers(b"/inference.GRPCInferenceService/ModelInfer", more=grpc)) +
+                           frame(0, 0, 1, b"\0\x7f\xff\xff\xff{"))
+        time.sleep(0.3)
+        self.assertLess(self.memory(), before + 100_000)
+
     def test_bombs(self):
         before = self.memory()
         bomb = gzip.compress(b"0" * (MEGABYTES << 20), 1)

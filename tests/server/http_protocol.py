@@ -2,16 +2,18 @@
 import base64
 import gzip
 import json
+import os
 import socket
 import struct
 import sys
+import tempfile
 import unittest
 import zlib
 from multiprocessing import shared_memory
 
 import numpy as np
-from running_server import TYPES, Server, identity, sample, wire
-from onnx import TensorProto
+from running_server import TYPES, Server, identity, sample, save, wire
+from onnx import TensorProto, helper
 
 BINARY = sys.argv.pop(1)
 server = None
@@ -61,6 +63,22 @@ class Metadata(unittest.TestCase):
         self.assertEqual(server.request("POST", "/v2/health/live", "")[0], 405)
         self.assertEqual(server.request("GET", "/v2/models/add_sub/infer")[0], 405)
         self.assertEqual(server.request("GET", "/")[0], 200)
+        for method, path, allowed in (("GET", "/v2/models/add_sub/infer", "POST"), ("POST", "/v2", "GET, HEAD"), ("PUT", "/v2/logging", "GET, HEAD, POST")):
+            status, headers, _ = server.request(method, path)
+            self.assertEqual((status, headers["allow"]), (405, allowed))
+
+    def test_forms_of_requests(self):
+        """Those of proxies and of old clients."""
+        def ask(text):
+            with socket.create_connection(("127.0.0.1", server.http_port), timeout=5) as raw:
+                raw.sendall(text)
+                return raw.recv(4096)
+        self.assertIn(b'{"live": true}', ask(b"GET http://host:8000/v2/health/live HTTP/1.1\r\nHost: host\r\n\r\n"))
+        self.assertIn(b" 200 OK", ask(b"GET http://host HTTP/1.1\r\nHost: host\r\n\r\n"))
+        self.assertIn(b'{"live": true}', ask(b"\r\n\r\nGET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"))
+        self.assertIn(b" 400 ", ask(b"\r\n" * 20 + b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"))
+        self.assertIn(b"connection: keep-alive", ask(b"GET /v2/health/live HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"))
+        self.assertIn(b"connection: close", ask(b"GET /v2/health/live HTTP/1.0\r\n\r\n"))
 
     def test_statistics_and_metrics(self):
         infer("identity_int8", {"inputs": [{"name": "x", "datatype": "INT8", "shape": [2, 4], "data": list(range(8))}]})
@@ -88,6 +106,9 @@ class Metadata(unittest.TestCase):
         self.assertEqual(server.post("/v2/models/add_sub/trace/setting", {"trace_rate": None})[1]["trace_rate"], "1000")
         self.assertEqual(server.get("/v2/models/none/trace/setting")[0], 400)
         self.assertEqual(server.post("/v2/trace/setting", {"trace_file": "x"})[0], 501)
+        self.assertEqual(server.post("/v2/trace/setting", {"unknown": "x"})[1]["trace_mode"], "triton")
+        self.assertEqual(server.post("/v2/trace/setting", {"trace_count": "-2"}),
+                         (400, {"error": "Unable to parse 'trace_count'. Expecting value >= -1, got:-2"}))
 
 
 class Inference(unittest.TestCase):
@@ -184,6 +205,9 @@ class Inference(unittest.TestCase):
             status, headers, data = server.request("POST", "/v2/models/add_sub/infer", pack(text), {"Content-Encoding": name, "Accept-Encoding": name})
             self.assertEqual((status, headers["content-encoding"]), (200, name))
             self.assertEqual(json.loads(unpack(data))["outputs"][0]["data"][23], 46)
+        for accepted, expected in (("gzip;q=0.2, deflate;q=0.7", "deflate"), ("deflate, gzip", "deflate"), ("gzip;q=0", None),
+                                   ("gzip;q=0.0, deflate;q=0.001", "deflate"), ("identity, gzip;q=0.5", None), ("br, GZIP", None)):
+            self.assertEqual(infer("add_sub", text, Accept_Encoding=accepted)[1].get("content-encoding"), expected, accepted)
         self.assertEqual(infer("add_sub", text, Content_Encoding="br")[0], 501)
         self.assertEqual(infer("add_sub", b"nonsense", Content_Encoding="gzip")[0], 400)
         bomb = gzip.compress(b"0" * (100 << 20))
@@ -228,10 +252,51 @@ class Inference(unittest.TestCase):
         self.assertIn("has invalid type", error(add(parameters={"mine": [1]}))[1])
         self.assertIn("reserved", error(add(parameters={"triton_mine": 1}))[1])
 
+    def test_texts_of_errors(self):
+        """Triton's, which clients may look for."""
+        def error(field, value, model="add_sub", datatype="FP32"):
+            body = add() if model == "add_sub" else {"inputs": [{"name": "x", "datatype": datatype, "shape": [1, 4], "data": [1] * 4}]}
+            (body["inputs"][0] if field in ("name", "shape", "datatype", "data") else body)[field] = value
+            status, _, data = infer(model, {k: v for k, v in body.items() if v != "gone"})
+            self.assertEqual(status, 400, data)
+            return json.loads(data)["error"]
+        string, array = "attempt to access JSON non-string as string", "attempt to access JSON non-array as array"
+        unsigned, boolean = "attempt to access JSON non-unsigned-integer as unsigned-integer", "attempt to access JSON non-boolean as boolean"
+        for field, value, text in (("id", 7, f"Unable to parse 'id': {string}"), ("name", 7, f"Unable to parse 'name': {string}"),
+                                   ("datatype", 7, f"Unable to parse 'datatype': {string}"), ("shape", 3, f"Unable to parse 'shape': {array}"),
+                                   ("shape", [1, -3], f"Unable to parse 'shape': {unsigned}"), ("inputs", {}, f"Unable to parse 'inputs': {array}"),
+                                   ("inputs", "gone", "Unable to parse 'inputs': attempt to access non-existing object member 'inputs'"),
+                                   ("outputs", 1, f"Unable to parse 'outputs': {array}"),
+                                   ("parameters", {"priority": "x"}, f"Unable to parse 'priority': {unsigned}"),
+                                   ("parameters", {"binary_data_output": 1}, f"Unable to parse 'binary_data_output': {boolean}")):
+            self.assertEqual(error(field, value), text)
+        for value, text in (([1, 2, 3, 4], "Unable to parse 'data': Shape does not match true shape of 'data' field"),
+                            ([1, 2], "Failed to parse 'data' field: shape does not match true shape"), (7, f"Unable to parse 'data': {array}"),
+                            ([1, 2, "3"], "Unable to parse 'data': attempt to access JSON non-number as double")):
+            self.assertTrue(error("data", value).startswith(text), error("data", value))
+        for datatype, value, text in (("INT8", 1.5, "non-signed-integer as signed-integer"), ("UINT8", "x", "non-unsigned-integer as unsigned-integer"),
+                                      ("BOOL", 7, "non-boolean as boolean"), ("BYTES", 7, "non-string as string")):
+            self.assertIn("attempt to access JSON " + text, error("data", [value] * 4, f"identity_{datatype.lower()}", datatype))
+        body = {"inputs": [{"name": "x", "datatype": "BYTES", "shape": [1, 4], "parameters": {"binary_data_size": 10}}]}
+        self.assertEqual(json.loads(infer("identity_bytes", body, b"\2\0\0\0ab\0\0\0\0")[2])["error"],
+                         "expected 4 string elements for inference input 'x' for model 'identity_bytes', got 2")
+        body = add()
+        del body["inputs"][0]["data"]
+        self.assertIn("Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' "
+                      "in 'parameters'. But no field is set", json.loads(infer("add_sub", body)[2])["error"])
+
     def test_limits(self):
         with socket.create_connection(("127.0.0.1", server.http_port)) as raw:
             raw.sendall(b"POST /v2/models/add_sub/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n")
-            self.assertIn(b" 413 ", raw.recv(1000).split(b"\r\n")[0])
+            answer = raw.recv(1000)
+            self.assertIn(b" 400 ", answer.split(b"\r\n")[0])
+            self.assertIn(b"request JSON size of 1000000000 bytes exceeds the maximum allowed input size of 67108864 bytes. Use "
+                          b"--http-max-input-size to increase the limit.", answer)
+        for json_bytes, text in ((0, b"Raw input has a byte_size (1000000000 bytes)"), (1 << 27, b"request JSON size of 134217728 bytes")):
+            with socket.create_connection(("127.0.0.1", server.http_port)) as raw:
+                raw.sendall(b"POST /v2/models/add_sub/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n"
+                            b"Inference-Header-Content-Length: %d\r\n\r\n" % json_bytes)
+                self.assertIn(text, raw.recv(1000))
         with socket.create_connection(("127.0.0.1", server.http_port)) as raw:
             raw.sendall(b"GET /v2 HTTP/1.1\r\n" + b"x: y\r\n" * 20000 + b"\r\n")
             self.assertIn(b" 431 ", raw.recv(1000).split(b"\r\n")[0])
@@ -243,6 +308,15 @@ class Inference(unittest.TestCase):
             data = b""
             while data.count(b'{"live": true}') < 3:
                 data += raw.recv(4096)
+
+    def test_large_tensors(self):
+        """Bytes of tensors may be more than JSON may."""
+        array = np.arange(18 << 20, dtype=np.float32).reshape(-1, 4)
+        body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": list(array.shape), "parameters": {"binary_data_size": array.nbytes}}],
+                "parameters": {"binary_data_output": True}}
+        status, headers, data = infer("identity_fp32", body, array.tobytes())
+        self.assertEqual(status, 200, data[:200])
+        self.assertEqual(data[int(headers["inference-header-content-length"]):], array.tobytes())
 
     def test_chunks_and_continue(self):
         text = json.dumps(add()).encode()
@@ -269,15 +343,79 @@ class Inference(unittest.TestCase):
             status, _, data = infer("add_sub", body)
             self.assertEqual(status, 200, data)
             self.assertEqual(np.frombuffer(bytes(region.buf[100:112]), np.float32).tolist(), [2, 4, 6])
-            body["outputs"][0]["parameters"]["shared_memory_offset"] = 250
-            self.assertEqual(infer("add_sub", body)[0], 400)
+            for offset, text in ((250, "Invalid offset + byte size for shared memory region: 'r'"), (256, "Invalid offset for shared memory region: 'r'")):
+                body["outputs"][0]["parameters"]["shared_memory_offset"] = offset
+                status, _, data = infer("add_sub", body)
+                self.assertEqual((status, json.loads(data)["error"]), (400, text))
             self.assertEqual(server.post(path + "/unregister")[0], 200)
             self.assertEqual(infer("add_sub", body)[0], 404)
             self.assertEqual(server.get("/v2/systemsharedmemory/status"), (200, []))
-            self.assertEqual(server.post("/v2/systemsharedmemory/region/e/register", {"key": "/../etc/passwd", "offset": 0, "byte_size": 1})[0], 400)
+            self.assertEqual(server.post("/v2/systemsharedmemory/region/e/register", {"key": "/../etc/passwd", "offset": 0, "byte_size": 1})[0], 500)
+            for wrong, expected in (({"key": "//", "byte_size": 1}, (400, "cannot register shared memory region 'e' - invalid shm key '//'")),
+                                    ({"key": "/none", "byte_size": 1}, (500, "Unable to open shared memory region: '/none'")),
+                                    ({"key": 7, "byte_size": 1}, (400, "attempt to access JSON non-string as string")),
+                                    ({"key": "/none"}, (400, "Shared memory register request has no 'byte_size' field"))):
+                status, error = server.post("/v2/systemsharedmemory/region/e/register", wrong)
+                self.assertEqual((status, error["error"]), expected)
+            status, error = server.post("/v2/systemsharedmemory/region/e/register", {"key": "/" + region.name, "byte_size": 5000})
+            self.assertEqual(status, 400)
+            self.assertTrue(error["error"].startswith("failed to register shared memory region 'e': invalid args"))
+            self.assertEqual(server.post("/v2/systemsharedmemory/register", {"key": "/none", "byte_size": 1}),
+                             (400, {"error": "'region name' is necessary to register system shared memory region"}))
         finally:
             region.close()
             region.unlink()
+
+
+def make_shapes(folder):
+    """Models whose shapes clients see otherwise than the model does."""
+    save(f"{folder}/scalar/1/model.onnx", [helper.make_node("Identity", ["x"], ["y"])], [("x", TensorProto.FLOAT, [])], [("y", TensorProto.FLOAT, [])])
+    save(f"{folder}/rows/1/model.onnx", [helper.make_node("Identity", ["x"], ["y"])], [("x", TensorProto.FLOAT, ["n"])], [("y", TensorProto.FLOAT, ["n"])])
+    save(f"{folder}/free/1/model.onnx", [helper.make_node("Identity", ["x"], ["y"])], [("x", TensorProto.FLOAT, ["a", "b", 2])],
+         [("y", TensorProto.FLOAT, ["a", "b", 2])])
+    tensor = "{ name: '%s' data_type: TYPE_FP32 dims: [ -1, 1, -1, 2 ] reshape { shape: [ -1, -1, 2 ] } }"
+    config(folder, "free", f"max_batch_size: 0 input {tensor % 'x'} output {tensor % 'y'}")
+    identity(f"{folder}/fixed/1/model.onnx", TensorProto.FLOAT, (1, 4))
+    for name, warmup in (("warm", "batch_size: 3 inputs { key: 'x' value { data_type: TYPE_FP32 dims: 4 input_data_file: 'one' } }"),
+                         ("skipped", "inputs { key: 'x' value { data_type: TYPE_FP32 dims: 4 input_data_file: 'none' } }"),
+                         ("short", "batch_size: 1 inputs { key: 'x' value { data_type: TYPE_FP32 dims: 4 input_data_file: 'one' } }"),
+                         ("unsaid", "batch_size: 1 inputs { key: 'x' value { data_type: TYPE_FP32 dims: 4 } }")):
+        identity(f"{folder}/{name}/1/model.onnx", TensorProto.FLOAT)
+        config(folder, name, f"max_batch_size: 4 model_warmup {{ name: 'w' {warmup} }}")
+        os.makedirs(f"{folder}/{name}/warmup")
+        with open(f"{folder}/{name}/warmup/one", "wb") as file:
+            file.write(bytes(12 if name == "short" else 24))
+
+
+def config(folder, name, text):
+    with open(f"{folder}/{name}/config.pbtxt", "w") as file:
+        file.write(text)
+
+
+class Shapes(unittest.TestCase):
+    def test_shapes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            make_shapes(folder)
+            with Server(BINARY, "--model-control-mode=explicit", repository=folder) as other:
+                def shape_of(model, shape):
+                    data = [1.5] * int(np.prod(shape))
+                    status, _, answer = other.request("POST", f"/v2/models/{model}/infer", json.dumps(
+                        {"inputs": [{"name": "x", "datatype": "FP32", "shape": shape, "data": data}]}))
+                    return json.loads(answer)["outputs"][0]["shape"] if status == 200 else json.loads(answer)["error"]
+                for name in ("scalar", "rows", "free", "warm", "skipped"):
+                    self.assertEqual(other.post(f"/v2/repository/models/{name}/load"), (200, {}), name)
+                self.assertEqual(other.get("/v2/models/scalar")[1]["inputs"][0]["shape"], [1])
+                self.assertEqual((shape_of("scalar", [1]), shape_of("scalar", [])), ([1], [1]))
+                self.assertIn("unexpected shape", shape_of("scalar", [2]))
+                self.assertEqual(other.get("/v2/models/rows")[1]["outputs"][0]["shape"], [-1, 1])
+                self.assertEqual((shape_of("rows", [3, 1]), shape_of("rows", [3])), ([3, 1], [3, 1]))
+                self.assertEqual(shape_of("free", [3, 1, 5, 2]), [3, 1, 5, 2])
+                self.assertIn("unexpected shape", shape_of("free", [3, 2, 5, 2]))
+                for name, text in (("short", "warmup setting expects 16 bytes, but the data provided from one only has 12 bytes"),
+                                   ("unsaid", "warmup setting expects input 'x' to have input_data_type set")):
+                    self.assertIn(text, other.post(f"/v2/repository/models/{name}/load")[1]["error"])
+                error = other.post("/v2/repository/models/fixed/load", {"parameters": {"config": '{"max_batch_size": 4}'}})[1]["error"]
+                self.assertIn("autofill failed for model 'fixed': model does not support batching while non-zero max_batch_size is specified", error)
 
 
 class Control(unittest.TestCase):
@@ -299,22 +437,65 @@ class Control(unittest.TestCase):
             self.assertEqual(other.get("/v2/models/identity_fp32")[1]["versions"], ["2"])
             with open(other.repository + "/identity_fp32/2/model.onnx", "wb") as file:
                 file.write(b"broken")
-            self.assertEqual(other.post("/v2/repository/models/identity_fp32/load")[0], 400)
+            status, error = other.post("/v2/repository/models/identity_fp32/load")
+            self.assertEqual(status, 400)
+            self.assertRegex(error["error"], "^load failed for model 'identity_fp32': version 2 is at UNAVAILABLE state: .*;$")
             self.assertEqual(other.get("/v2/models/identity_fp32/ready")[0], 200)  # the old one serves on
+            self.assertNotIn("reason", [m for m in other.post("/v2/repository/index")[1] if m["name"] == "add_sub"][0])
             self.assertTrue([m for m in other.post("/v2/repository/index")[1] if m["name"] == "identity_fp32" and m["reason"]])
             self.assertEqual(other.post("/v2/repository/models/identity_fp32/unload")[0], 200)
             self.assertEqual(other.get("/v2/models/identity_fp32")[0], 404)
-            self.assertEqual(other.post("/v2/repository/models/nowhere/load")[0], 400)
+            self.assertEqual(other.post("/v2/repository/models/nowhere/load"),
+                             (500, {"error": "failed to load 'nowhere', failed to poll from model repository"}))
+            self.assertEqual(other.post("/v2/repository/models/%20/load")[0], 400)
             with open(other.repository + "/add_sub/1/model.onnx", "rb") as file:
                 data = base64.b64encode(file.read()).decode()
             config = json.dumps({"name": "sent", "max_batch_size": 4})
             status, error = other.post("/v2/repository/models/sent/load", {"parameters": {"config": config, "file:1/model.onnx": data}})
             self.assertEqual(status, 200, error)
             self.assertEqual(other.get("/v2/models/sent/config")[1]["max_batch_size"], 4)
-            self.assertEqual(other.post("/v2/repository/models/sent/load", {"parameters": {"config": config, "file:../x": data}})[0], 400)
+            for parameters in ({"config": config, "file:../x": data}, {"file:1/model.onnx": data}, {"config": "nonsense"},
+                               {"config": '{"name": "other"}', "file:1/model.onnx": data},
+                               {"config": '{"max_batch_size": -1}', "file:1/model.onnx": data}):
+                status, error = other.post("/v2/repository/models/sent/load", {"parameters": parameters})
+                self.assertEqual(status, 500)
+                self.assertTrue(error["error"].startswith("failed to load 'sent', failed to poll from model repository: "), error)
+            self.assertEqual(other.post("/v2/repository/models/sent/load")[0], 500)  # it is in no repository
+            self.assertEqual(other.get("/v2/models/sent/ready")[0], 200)
+            self.assertEqual(other.post("/v2/repository/models/add_sub/unload", {"parameters": {"unload_dependents": 1}}),
+                             (400, {"error": "Unable to parse 'unload_dependents': attempt to access JSON non-boolean as boolean"}))
+
+    def test_loads_of_what_is_there(self):
+        def load(model, **parameters):
+            return other.post(f"/v2/repository/models/{model}/load", {"parameters": parameters} if parameters else None)
+        with Server(BINARY, "--model-control-mode=explicit", "--load-model=identity_fp32", "--model-config-name=mine") as other:
+            def count():
+                return other.get("/v2/models/identity_fp32/stats")[1]["model_stats"][0]["inference_count"]
+            body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1] * 4}]}
+            self.assertEqual(other.post("/v2/models/identity_fp32/infer", body)[0], 200)
+            self.assertEqual((load("identity_fp32")[0], count()), (200, 1))  # nothing has changed
+            folder = other.repository + "/identity_fp32"
+            os.makedirs(folder + "/configs")
+            with open(folder + "/configs/mine.pbtxt", "w") as file:
+                file.write("max_batch_size: 3")
+            self.assertEqual((load("identity_fp32")[0], count()), (200, 0))
+            self.assertEqual(other.get("/v2/models/identity_fp32/config")[1]["max_batch_size"], 3)
+            # Files that came with a request count until the next one.
+            with open(other.repository + "/identity_int8/1/model.onnx", "rb") as file:
+                data = base64.b64encode(file.read()).decode()
+            self.assertEqual(load("identity_fp32", config="{}", **{"file:7/model.onnx": data})[0], 200)
+            about = other.get("/v2/models/identity_fp32")[1]
+            self.assertEqual((about["versions"], about["inputs"][0]["datatype"]), (["7"], "INT8"))
+            self.assertEqual(load("identity_fp32")[0], 200)
+            about = other.get("/v2/models/identity_fp32")[1]
+            self.assertEqual((about["versions"], about["inputs"][0]["datatype"]), (["1"], "FP32"))
+            config = json.dumps({"version_policy": {"all": {}}})
+            identity(folder + "/2/model.onnx", TensorProto.FLOAT)
+            self.assertEqual(load("identity_fp32", config=config)[0], 200)
+            self.assertEqual(other.get("/v2/models/identity_fp32")[1]["versions"], ["1", "2"])
+            self.assertEqual(other.get("/v2/models/identity_fp32/versions/1")[1]["versions"], ["1"])
 
     def test_tokens(self):
-        import tempfile
         with tempfile.NamedTemporaryFile("w") as file:
             file.write("# tokens\nsecret\n")
             file.flush()

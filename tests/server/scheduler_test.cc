@@ -51,9 +51,12 @@ class SchedulerTest : public testing::Test {
     config_.default_policy.allow_override = true;
   }
 
-  void Start() {
+  void Make() {
     session_ = IdentitySession();
     scheduler_ = std::make_unique<Scheduler>(config_, session_, session_, stats_, policy_, [](const std::string&) {});
+  }
+  void Start() {
+    Make();
     std::promise<void> held;
     auto is_held = held.get_future();
     Submit(0, [&](Job&) {
@@ -74,7 +77,8 @@ class SchedulerTest : public testing::Test {
     job->request.timeout_us = timeout_us;
     job->output_names = {"y"};
     job->done = std::move(done);
-    scheduler_->Submit(std::move(job), false);
+    job->request.cancelled = cancelled_;
+    scheduler_->Submit(std::move(job), may_run_here_);
   }
   std::shared_future<Answer> Ask(float value, uint64_t priority = 0, uint64_t timeout_us = 0) {
     auto promise = std::make_shared<std::promise<Answer>>();
@@ -94,6 +98,8 @@ class SchedulerTest : public testing::Test {
     return answer;
   }
 
+  bool may_run_here_ = false;
+  std::shared_ptr<std::atomic<bool>> cancelled_;  // of what is submitted next
   ModelConfig config_;
   ModelStats stats_;
   RunPolicy policy_;
@@ -145,12 +151,13 @@ TEST_F(SchedulerTest, PrioritiesGoFirst) {
   config_.priority_levels = 3;
   config_.default_priority = 2;
   Start();
-  auto low = Ask(3, 3), usual = Ask(2), high = Ask(1, 1);
+  auto low = Ask(3, 3), usual = Ask(2), unknown = Ask(2, 4), high = Ask(1, 1);
   Release();
   low.wait();
+  unknown.wait();
   usual.wait();
   high.wait();
-  EXPECT_THAT(order_, ElementsAre(1, 2, 3));
+  EXPECT_THAT(order_, ElementsAre(1, 2, 2, 3));
 }
 
 TEST_F(SchedulerTest, FullQueuesRefuse) {
@@ -193,6 +200,55 @@ TEST_F(SchedulerTest, OfABatchWithADelayTheOldestDoesNotWaitForEver) {
   Release();
   EXPECT_EQ(only.get().first, 5);
   EXPECT_LT(Clock::now() - begun, std::chrono::seconds(5));
+}
+
+TEST_F(SchedulerTest, APreferredSizeDoesNotWait) {
+  config_.queue_delay_us = 30'000'000;
+  config_.preferred_sizes = {1, 4};
+  may_run_here_ = true;
+  Make();
+  const Clock::time_point begun = Clock::now();
+  for (int round = 0; round < 20; ++round) EXPECT_EQ(Ask(1).get().batch, 1);
+  EXPECT_LT(Clock::now() - begun, std::chrono::seconds(10));
+}
+
+TEST_F(SchedulerTest, FourThatComeTogetherAreOneRun) {
+  config_.queue_delay_us = 200'000;
+  config_.preferred_sizes = {4};
+  may_run_here_ = true;
+  Make();
+  for (int round = 0; round < 3; ++round) {
+    const Clock::time_point begun = Clock::now();
+    std::vector<std::shared_future<Answer>> answers;
+    for (int i = 0; i < 4; ++i) answers.push_back(Ask(static_cast<float>(i)));
+    for (auto& answer : answers) EXPECT_EQ(answer.get().batch, 4);
+    EXPECT_LT(Clock::now() - begun, std::chrono::milliseconds(150));
+  }
+  const Clock::time_point begun = Clock::now();
+  EXPECT_EQ(Ask(5).get().batch, 1);
+  EXPECT_GE(Clock::now() - begun, std::chrono::milliseconds(200));
+}
+
+TEST_F(SchedulerTest, APreferredSizeGoesBeforeTheLargest) {
+  config_.preferred_sizes = {2, 4};
+  Start();
+  std::vector<std::shared_future<Answer>> answers;
+  for (int i = 0; i < 7; ++i) answers.push_back(Ask(static_cast<float>(i)));
+  Release();
+  for (size_t i = 0; i < answers.size(); ++i) EXPECT_EQ(answers[i].get().batch, i < 4 ? 4 : i < 6 ? 2 : 1) << i;
+}
+
+TEST_F(SchedulerTest, TimeOutsCountWhileABatchWaitsForItsDelay) {
+  config_.queue_delay_us = 30'000'000;
+  Make();
+  const Clock::time_point begun = Clock::now();
+  cancelled_ = std::make_shared<std::atomic<bool>>(true);
+  auto cancelled = Ask(1);
+  cancelled_ = nullptr;
+  auto late = Ask(2, 0, 20'000);
+  EXPECT_EQ(late.get().error, "Request timeout expired");
+  EXPECT_EQ(cancelled.get().error, "Request cancelled");
+  EXPECT_LT(Clock::now() - begun, std::chrono::seconds(10));
 }
 
 }  // namespace

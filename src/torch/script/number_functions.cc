@@ -79,7 +79,9 @@ std::optional<Scalar> Binary(Interpreter& in, std::string_view name, const Scala
   if ((name == "floordiv" || name == "remainder" || name == "div") && b.is_known() && b.AsDouble() == 0)
     throw Raised{"ZeroDivisionError"};
   if (name == "remainder" && known && !integral) return Remainder(a.AsDouble(), b.AsDouble());
+  // TorchScript has powers of integers in floats.
   if (name == "pow" && known) return Scalar(std::pow(a.AsDouble(), b.AsDouble()));
+  if (name == "pow") return in.Run("_operator.pow", {in.Run("torch.sym_float", {a}), in.Run("torch.sym_float", {b})});
   // Sizes that are the same need not be compared while running.
   if (!known && SameDim(a.AsDim(), b.AsDim()) && (name == "le" || name == "ge" || name == "lt" || name == "gt"))
     return Scalar(name[1] == 'e');

@@ -234,9 +234,9 @@ constexpr Rule kRules[] = {
     {"flipud(Tensor self)", FlipUd, kPlain, kComplexToo},
     {"rot90(Tensor self, int k=1, int[] dims=[0, 1])", Rot90, kPlain, kComplexToo},
     {"roll(Tensor self, SymInt[1] shifts, int[1] dims=[])", Roll, kPlain, kComplexToo},
-    {"broadcast_tensors(Tensor[] tensors)", BroadcastTensors, kPlain, kComplexToo},
-    {"meshgrid(Tensor[] tensors)", MeshGrid, kPlain, kComplexToo},
-    {"meshgrid.indexing(Tensor[] tensors, *, str indexing)", MeshGridIndexing, kPlain, kComplexToo},
+    {"broadcast_tensors(Tensor[] tensors)", BroadcastTensors, RuleKind::kViewOfEach, kComplexToo},
+    {"meshgrid(Tensor[] tensors)", MeshGrid, RuleKind::kViewOfEach, kComplexToo},
+    {"meshgrid.indexing(Tensor[] tensors, *, str indexing)", MeshGridIndexing, RuleKind::kViewOfEach, kComplexToo},
 };
 
 }  // namespace

@@ -176,7 +176,7 @@ void Lowerer::WillWrite(const std::shared_ptr<Cell>& tensor) {
          "a tensor from outside is written to in a branch or loop that is only decided while the model runs");
   bool noted =
       std::any_of(changes_->begin(), changes_->end(), [&](const auto& change) { return change.first == root; });
-  if (!noted) changes_->emplace_back(root, root->Read());
+  if (!noted) changes_->emplace_back(root, root->Peek());
 }
 
 std::vector<Arg> Lowerer::MakeViews(const Signature& signature, const std::string& target, const std::vector<Arg>& args,

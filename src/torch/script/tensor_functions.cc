@@ -181,6 +181,7 @@ std::optional<ScriptValue> Unbind(Interpreter& in, const Arguments& args) {
   list.stacked = in.builder().MoveAxis(self, along, 0);
   list.item = list.stacked.type();
   list.item.shape->erase(list.item.shape->begin());
+  if (const auto* cell = args.values[0].get<ScriptValue::Tensor>()) list.shares.Add(Cell::RootOf(*cell));
   return MakeRuntimeList(in, std::move(list));
 }
 

@@ -124,5 +124,28 @@ TEST(Meaning, SmallIntegersAreDividedAtTheirEnds) {
   EXPECT_THAT(y.Span<int8_t>(), ElementsAre(-43, 42, 42));
 }
 
+TEST(Meaning, RangesOfOpenLength) {
+  auto sum = [](const std::string& begin, const std::string& end, const std::string& step, size_t n) {
+    std::string body = "    y = torch.mul(x, 0)\n    n = torch.size(x, 0)\n    k = torch.__range_length(" + begin +
+                       ", " + end + ", " + step + ")\n    for j in range(k):\n      i = torch.__derive_index(j, " +
+                       begin + ", " + step + ")\n      y = torch.add(torch.mul(y, 10), i)\n    return y\n";
+    return RunBody(body, CountUp(n))[0];
+  };
+  EXPECT_EQ(sum("1", "n", "1", 4), 123);
+  EXPECT_EQ(sum("1", "n", "1", 1), 0);
+  EXPECT_EQ(sum("0", "n", "2", 5), 24);
+  EXPECT_EQ(sum("torch.sub(n, 1)", "-1", "-1", 4), 3210);
+  EXPECT_EQ(sum("torch.sub(n, 1)", "0", "-2", 6), 531);
+  EXPECT_EQ(sum("3", "n", "1", 2), 0);
+}
+
+TEST(Meaning, FloatsBesideOpenIntegers) {
+  EXPECT_THAT(RunBody("    return torch.mul(x, torch.mul(torch.size(x, 0), 1.5))\n", {1, 2}), ElementsAre(3, 6));
+  EXPECT_THAT(RunBody("    if torch.gt(torch.size(x, 0), 1.5):\n      y = torch.neg(x)\n    else:\n      y = x\n"
+                      "    return y\n",
+                      {1, 2}),
+              ElementsAre(-1, -2));
+}
+
 }  // namespace
 }  // namespace ferry::torch

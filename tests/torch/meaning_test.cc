@@ -147,5 +147,40 @@ TEST(Meaning, FloatsBesideOpenIntegers) {
               ElementsAre(-1, -2));
 }
 
+TEST(Meaning, WindowsOfSamples) {
+  EXPECT_THAT(RunBody("    return torch.hann_window(4)\n", {0}), ElementsAre(0, 0.5f, 1, 0.5f));
+  EXPECT_THAT(RunBody("    return torch.hann_window(3, False)\n", {0}), ElementsAre(0, 1, 0));
+  EXPECT_THAT(RunBody("    return torch.bartlett_window(4)\n", {0}), ElementsAre(0, 0.5f, 1, 0.5f));
+  EXPECT_THAT(RunBody("    return torch.hamming_window(1)\n", {0}), ElementsAre(1));
+}
+
+TEST(Meaning, SequencesAreFilledUp) {
+  std::string body =
+      "    y = torch.pad_sequence([x, torch.slice(x, 0, 1, 9, 1)], True, 7.)\n    return torch.flatten(y)\n";
+  EXPECT_THAT(RunBody(body, {1, 2, 3}), ElementsAre(1, 2, 3, 2, 3, 7));
+  EXPECT_THAT(
+      RunBody("    y = torch.pad_sequence([torch.slice(x, 0, 1, 9, 1), x])\n    return torch.flatten(y)\n", {1, 2, 3}),
+      ElementsAre(2, 1, 3, 2, 0, 3));
+}
+
+TEST(Meaning, FunctionsOfOpenNumbers) {
+  auto scaled = [](const std::string& factor) {
+    return RunBody("    n = torch.size(x, 0)\n    return torch.mul(x, " + factor + ")\n", {1, 1, 1, 1})[0];
+  };
+  EXPECT_EQ(scaled("torch.abs(torch.sub(n, 7))"), 3);
+  EXPECT_EQ(scaled("torch.log2(n)"), 2);
+  EXPECT_FLOAT_EQ(scaled("torch.log(n)"), std::log(4.0f));
+  EXPECT_EQ(scaled("torch.round(torch.mul(n, 0.6))"), 2);
+}
+
+TEST(Meaning, NormsOfMatrices) {
+  std::string body = "    m = torch.reshape(x, [2, 2])\n    return torch.reshape(torch.linalg_matrix_norm(m), [1])\n";
+  EXPECT_THAT(RunBody(body, {1, 1, 1, 1}), ElementsAre(2));
+  body =
+      "    m = torch.reshape(x, [2, 2])\n    y = torch.linalg_matrix_norm(m, \"fro\", [-2, -1])\n    return "
+      "torch.reshape(y, [1])\n";
+  EXPECT_THAT(RunBody(body, {1, 1, 1, 1}), ElementsAre(2));
+}
+
 }  // namespace
 }  // namespace ferry::torch

@@ -17,7 +17,9 @@ Operand KnownPlaces(Builder& b, int64_t from, int64_t to, std::optional<double> 
   std::vector<int64_t> places;
   for (int64_t i = 0; i < to; ++i) {
     double place = StepOf((static_cast<double>(i) + (halves ? 0.5 : 0)) * step, type);
-    places.push_back(std::clamp<int64_t>(static_cast<int64_t>(std::floor(place)), 0, std::max<int64_t>(from - 1, 0)));
+    int64_t last = std::max<int64_t>(from - 1, 0);
+    bool within = place >= 0 && place < static_cast<double>(last);  // a hostile factor gives anything
+    places.push_back(within ? static_cast<int64_t>(std::floor(place)) : last);
   }
   return b.Ints(places);
 }

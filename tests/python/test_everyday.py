@@ -3,6 +3,7 @@
 import contextlib
 import io
 import tempfile
+from typing import Dict, List, Optional
 
 from support import *
 
@@ -66,6 +67,50 @@ class Everyday(Case):
             ferry.export(net, "unused.onnx")
         with self.assertRaisesRegex(ferry.NotImplemented, "a int can't be exported"):
             ferry.export(3, "unused.onnx")
+
+    def exported(self, program, args, feeds, **named):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "net.onnx")
+            ferry.export(program, args, path, **named)
+            session = ferry.InferenceSession(path)
+            self.assertEqual([arg.name for arg in session.get_inputs()], list(feeds))
+            return session.run(None, feeds)[0]
+
+    def test_arguments_that_are_no_tensors(self):
+        class Net(torch.nn.Module):
+            def forward(self, pair: Dict[str, torch.Tensor], z: torch.Tensor, k: int, offset: Optional[float] = None):
+                return (pair["a"] - pair["b"]) * z * k + (1.0 if offset is None else offset)
+
+        class Sum(torch.nn.Module):
+            def forward(self, parts: List[torch.Tensor], z: torch.Tensor):
+                return parts[0] + parts[1] * z
+
+        a, b, z = torch.rand(2, 4), torch.rand(2, 4), torch.rand(2, 4)
+        feeds = {"pair.a": a.numpy(), "pair.b": b.numpy(), "z": z.numpy()}
+        expected = ((a - b) * z * 3).numpy()
+        for args in (({"a": a, "b": b}, z, 3), ({"a": a, "b": b}, z, {"k": 3}), ({"a": a, "b": b}, z, 3, {})):
+            np.testing.assert_allclose(self.exported(Net(), args, feeds), expected + 1, atol=1e-6)
+        args = ({"a": a, "b": b}, z)
+        np.testing.assert_allclose(self.exported(Net(), args, feeds, kwargs={"offset": 2.0, "k": 3}), expected + 2, atol=1e-6)
+        said = self.exported(torch.jit.script(Net()), ({"a": a, "b": b}, z, 3), {**feeds, "k": np.array(3)})
+        np.testing.assert_allclose(said, expected + 1, atol=1e-6)
+        feeds = {"parts.0": a.numpy(), "parts.1": b.numpy(), "z": z.numpy()}
+        for program in (Sum(), torch.jit.script(Sum())):
+            np.testing.assert_allclose(self.exported(program, ([a, b], z), feeds), (a + b * z).numpy(), atol=1e-6)
+        with self.assertRaisesRegex(ferry.InvalidArgument, "args are not what the module takes"):
+            ferry.export(Net(), ({"a": a}, z), "unused.onnx")
+
+    def test_keywords_of_torch_onnx_export(self):
+        net, x = torch.nn.Linear(3, 2).train(), torch.rand(2, 3)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "net.onnx")
+            ferry.export(model=net, args=(x,), f=path, training=torch.onnx.TrainingMode.EVAL, dynamo=False,
+                         keep_initializers_as_inputs=False, custom_opsets=None, verbose=False,
+                         operator_export_type=torch.onnx.OperatorExportTypes.ONNX)
+            self.assertTrue(ferry.check(path))
+            ferry.export(net, (x,), f=path)
+        with self.assertRaisesRegex(ferry.InvalidArgument, "weights are no inputs"):
+            ferry.export(net, (x,), "unused.onnx", keep_initializers_as_inputs=True)
 
 
 if __name__ == "__main__":

@@ -204,6 +204,12 @@ class SizesOfOne(nn.Module):
         return torch.tensordot(x, y, dims=([1], [0])), torch.tensordot(x, y, dims=([0, 1], [1, 0]))
 
 
+@case((torch.tensor([1, 2, 3]), torch.rand(3)), (torch.tensor([4, 5]), torch.rand(2)), way="trace")
+class PythonFloats(nn.Module):
+    def forward(self, x: T, y: T):
+        return x * 0.5, torch.where(x > 2, y, 0.25), (x / 255.0 - 0.485) / 0.229, x ** 0.5
+
+
 def indefinite(size):
     matrix = torch.randn(2, size, size)
     factors, pivots = torch.linalg.ldl_factor(matrix + matrix.mT)

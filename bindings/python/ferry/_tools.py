@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Mapping, Sequence
 
 from . import _ferry
+from ._arguments import arguments_of, sample_of, trace
 from ._errors import FerryError, InvalidArgument, InvalidGraph, NotImplemented
 from ._report import columns, count, finding_text, place_text, size, table
 from ._session import NodeArg, example_model, model_source  # noqa: F401 - for the examples
@@ -189,25 +190,41 @@ def convert(model: Model, path: str | os.PathLike[str], *, opset: int) -> Writte
     return WrittenModel(os.fspath(path), said["opset"], said["nodes"])
 
 
-def export(program: Any, path: str | os.PathLike[str], args: Sequence[Any] | None = None, *, opset: int | None = None,
+def export(program: Any = None, path: str | os.PathLike[str] | None = None, args: Any = None, *,
+           opset: int | None = None,
            input_names: Sequence[str] = (), output_names: Sequence[str] = (),
            dynamic: Mapping[str, Mapping[int, str]] | None = None, mode: str = "",
            opset_version: int | None = None,
            dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None = None,
-           do_constant_folding: bool = True, export_params: bool = True, verbose: bool = False) -> WrittenModel:
+           do_constant_folding: bool = True, export_params: bool = True, verbose: bool = False,
+           kwargs: Mapping[str, Any] | None = None, model: Any = None, f: str | os.PathLike[str] | None = None,
+           training: Any = None, keep_initializers_as_inputs: bool | None = None, operator_export_type: Any = None,
+           custom_opsets: Mapping[str, int] | None = None, dynamo: bool | None = None) -> WrittenModel:
     """Writes a PyTorch program as an ONNX model.
 
     `program` is a .pt2 or TorchScript .pt file, a torch.export.ExportedProgram, a torch.jit.ScriptModule, or a live
     torch.nn.Module, which is captured with `args` as its inputs: by torch.export where this PyTorch has it, else by
     torch.jit.trace. A TorchScript program does not say its inputs' types and shapes: `args` tells them too.
     `dynamic` names dimensions that stay open: {"x": {0: "batch"}}. A program that was captured in training mode is
-    refused unless `mode` says what to do: "eval" converts it, "training" keeps it. Calls written for torch.onnx.export
-    work: its order of arguments (module, args, path), `opset_version`, `dynamic_axes`; constants are always folded.
+    refused unless `mode` says what to do: "eval" converts it, "training" keeps it. Inputs may be tuples, lists and
+    dicts of tensors; numbers become constants of a module that is captured. Calls written for torch.onnx.export work:
+    its order of arguments (module, args, path), a dict at the end of args for arguments by name, `f`, `model`,
+    `opset_version`, `dynamic_axes`, `training`; constants are always folded.
 
         ferry.export(net.eval(), "net.onnx", (torch.randn(1, 10),), input_names=["x"], dynamic={"x": {0: "batch"}})
     """
     if isinstance(args, (str, os.PathLike)) and not isinstance(path, (str, os.PathLike)):
         path, args = args, path  # torch.onnx.export's order
+    elif f is not None and path is not None and args is None:
+        path, args = None, path
+    program, path = (model if program is None else program), (f if path is None else path)
+    if program is None or path is None:
+        raise InvalidArgument("export needs a program and the path of the model that it becomes")
+    if keep_initializers_as_inputs:
+        raise InvalidArgument("weights are no inputs: keep_initializers_as_inputs=True is not possible")
+    if getattr(operator_export_type, "name", "ONNX") != "ONNX":
+        raise InvalidArgument("only operators of ONNX are written: operator_export_type must be ONNX")
+    mode = mode or {"EVAL": "eval", "TRAINING": "training"}.get(getattr(training, "name", ""), "")
     if not export_params:
         raise InvalidArgument("a model is written with its weights: export_params=False is not possible")
     opset = opset or opset_version
@@ -218,8 +235,13 @@ def export(program: Any, path: str | os.PathLike[str], args: Sequence[Any] | Non
     axes = [(name, int(axis), dimension)
             for name, sizes in (dynamic or {}).items() for axis, dimension in sizes.items()]
     with tempfile.TemporaryDirectory(prefix="ferry_") as folder:
+        if args is not None or kwargs:
+            given = args if isinstance(args, (tuple, list)) else () if args is None else (args,)
+            args, names = arguments_of(program, given, kwargs)
+        else:
+            names = []
         source = _archive_of(program, args, folder, input_names, dynamic or {})
-        sample = {} if source.endswith(".pt2") else _sample_of(args)
+        sample = {} if source.endswith(".pt2") else sample_of(args, names)
         try:
             said = _ferry.export(source, os.fsdecode(os.fspath(path)), int(opset or _ferry.default_opset),
                                  list(input_names), list(output_names), axes, mode, sample)
@@ -248,13 +270,6 @@ def _in_python(text: str, source: str, folder: str) -> str:
     return text
 
 
-def _sample_of(args: Sequence[Any] | None) -> dict[str, Any]:
-    """Inputs as a recording has them: in0, in1 …"""
-    given = () if args is None else args if isinstance(args, (tuple, list)) else (args,)
-    tensors = [arg.detach().cpu().numpy() if hasattr(arg, "detach") else arg for arg in given if hasattr(arg, "shape")]
-    return {f"in{i}": tensor for i, tensor in enumerate(tensors)}
-
-
 def _archive_of(program: Any, args: Sequence[Any] | None, folder: str, input_names: Sequence[str],
                 dynamic: Mapping[str, Mapping[int, str]]) -> str:
     """The file that holds the program; a live one is saved in `folder`."""
@@ -271,9 +286,8 @@ def _archive_of(program: Any, args: Sequence[Any] | None, folder: str, input_nam
         if args is None:
             raise InvalidArgument("a module is captured by running it: give its inputs as args, e.g. "
                                   "args=(torch.randn(1, 10),)")
-        args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
         if not has_export:
-            return _archive_of(torch.jit.trace(program, args), None, folder, input_names, dynamic)
+            return _archive_of(trace(program, args), None, folder, input_names, dynamic)
         program = torch.export.export(program, args, dynamic_shapes=_dynamic_shapes(torch, args, input_names, dynamic))
     if has_export and isinstance(program, torch.export.ExportedProgram):
         path = os.path.join(folder, "module.pt2")

@@ -81,6 +81,8 @@ Operand Builder::Widened(std::string_view op_type, const Operands& inputs, const
 
 Operand Builder::FloorDivide(const Operand& a, const Operand& b) {
   if (!IsInteger(a.dtype())) Fail(ErrorCode::kInternal, "FloorDivide is for integers");
+  // Without the rest, which is subtracted, small types leave their range.
+  if (BitWidth(a.dtype()) < 32) return Cast(FloorDivide(Cast(a, DType::kInt32), Cast(b, DType::kInt32)), a.dtype());
   // Mod has the sign of the divisor, which makes the rest an exact division.
   return Div(Sub(a, Emit("Mod", {a, b})), b);
 }

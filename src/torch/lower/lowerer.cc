@@ -19,13 +19,15 @@ struct Found {
 
 // relu_ is relu written back; permute_copy is permute whose result is no view.
 Found FindForm(const std::string& target) {
-  if (const Signature* signature = FindSignature(target)) return {Found::Form::kAsIs, signature};
   size_t begin = target.find('.') + 1;
   size_t end = std::min(target.find('.', begin), target.size());
   std::string_view name = std::string_view(target).substr(begin, end - begin);
+  bool in_place = target.starts_with("aten.") && name.ends_with('_') && !name.ends_with("__");
+  if (const Signature* signature = FindSignature(target))
+    return {in_place ? Found::Form::kInPlace : Found::Form::kAsIs, signature};
   auto without = [&](size_t suffix) { return FindSignature(target.substr(0, end - suffix) + target.substr(end)); };
   if (!target.starts_with("aten.")) return {};
-  if (name.ends_with('_') && !name.ends_with("__")) return {Found::Form::kInPlace, without(1)};
+  if (in_place) return {Found::Form::kInPlace, without(1)};
   constexpr std::string_view kCopy = "_copy";
   if (name.ends_with(kCopy)) return {Found::Form::kCopy, without(kCopy.size())};
   return {};
@@ -129,6 +131,8 @@ std::vector<Arg> Lowerer::Run(const std::string& target, const NamedArgs& argume
   std::vector<Arg> results;
   if (form == Found::Form::kInPlace)
     results = WriteBack(*signature, args, result);
+  else if (signature->rule->kind == RuleKind::kViewOfEach)
+    results = MakeViewsOfEach(args[0], result);
   else if (signature->rule->kind != RuleKind::kPlain && form != Found::Form::kCopy &&
            !IsCopyOfSelf(*signature, args, Read(args[0]), result))
     results = MakeViews(*signature, target, args, result);
@@ -155,7 +159,7 @@ Arg Lowerer::MakeArg(const Result::Item& item) {
 std::vector<Arg> Lowerer::WriteBack(const Signature& signature, const std::vector<Arg>& args, const Result& result) {
   Operand self = Read(args[0]);
   const Operand* made = result.items.size() == 1 ? std::get_if<Operand>(&result.items[0]) : nullptr;
-  bool is_view = signature.rule->kind != RuleKind::kPlain;
+  bool is_view = signature.rule->kind != RuleKind::kPlain && signature.rule->kind != RuleKind::kSelf;
   if (!made || (is_view && !(*made == self))) Fail(ErrorCode::kUnsupported, "there is no export for its in-place form");
   if (is_view || *made == self) return {args[0]};
   const auto& target = *args[0].get<std::shared_ptr<Cell>>();
@@ -172,7 +176,7 @@ void Lowerer::WillWrite(const std::shared_ptr<Cell>& tensor) {
          "a tensor from outside is written to in a branch or loop that is only decided while the model runs");
   bool noted =
       std::any_of(changes_->begin(), changes_->end(), [&](const auto& change) { return change.first == root; });
-  if (!noted) changes_->emplace_back(root, root->Read());
+  if (!noted) changes_->emplace_back(root, root->Peek());
 }
 
 std::vector<Arg> Lowerer::MakeViews(const Signature& signature, const std::string& target, const std::vector<Arg>& args,
@@ -196,6 +200,23 @@ std::vector<Arg> Lowerer::MakeViews(const Signature& signature, const std::strin
     views.emplace_back(std::move(cell));
   }
   return views;
+}
+
+std::vector<Arg> Lowerer::MakeViewsOfEach(const Arg& tensors, const Result& result) {
+  const Arg::List* bases = tensors.get<Arg::List>();
+  std::vector<Arg> views;
+  for (size_t i = 0; i < result.items.size(); ++i) {
+    const auto* base = bases && i < bases->size() ? bases->at(i).get<std::shared_ptr<Cell>>() : nullptr;
+    const Operand* value = std::get_if<Operand>(&result.items[i]);
+    views.push_back(base && value ? MakeDoubtfulCell(*value, *base) : MakeArg(result.items[i]));
+  }
+  return views;
+}
+
+Arg Lowerer::MakeDoubtfulCell(Operand value, const std::shared_ptr<Cell>& base) {
+  auto cell = std::make_shared<Cell>(std::move(value), base, nullptr, nullptr);
+  cell->level = level_;
+  return Arg(std::move(cell));
 }
 
 }  // namespace ferry::torch

@@ -60,6 +60,8 @@ class Lowerer {
   void WillWrite(const std::shared_ptr<Cell>& tensor);
 
   Arg MakeCell(Operand value);
+  // One that may share its elements with `base`: once one of them is written to, the other is not read any more.
+  Arg MakeDoubtfulCell(Operand value, const std::shared_ptr<Cell>& base);
   Operand Read(const Arg& tensor) const;
 
   // The program's word on the results of the call that runs now.
@@ -77,6 +79,7 @@ class Lowerer {
   std::vector<Arg> WriteBack(const Signature& signature, const std::vector<Arg>& args, const Result& result);
   std::vector<Arg> MakeViews(const Signature& signature, const std::string& target, const std::vector<Arg>& args,
                              const Result& result);
+  std::vector<Arg> MakeViewsOfEach(const Arg& tensors, const Result& result);
   std::vector<Arg> RunWrapped(const std::string& target, const std::vector<std::pair<std::string, Arg>>& arguments);
   void LowerNode(const ProgramGraph& graph, const ProgramNode& node, Environment& values);
 

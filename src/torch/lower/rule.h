@@ -21,10 +21,11 @@ namespace ferry::torch {
 
 enum class RuleKind : uint8_t {
   kPlain,
-  kView,       // the result shares its elements with the first argument: writing to it writes there
-  kMaybeView,  // it does when the first argument lies contiguous in memory, else it is a copy (reshape)
-  kReadOnly,   // it does, but writing to it has no export
-  kSelf,       // it is the first argument itself when it could be, else a copy (to)
+  kView,        // the result shares its elements with the first argument: writing to it writes there
+  kMaybeView,   // it does when the first argument lies contiguous in memory, else it is a copy (reshape)
+  kReadOnly,    // it does, but writing to it has no export
+  kViewOfEach,  // each result may share its elements with one tensor of the list that is the first argument
+  kSelf,        // it is the first argument itself when it could be, else a copy (to)
 };
 
 struct Rule {

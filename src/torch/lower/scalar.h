@@ -52,7 +52,7 @@ class Scalar {
     return answer;
   }
   // As a dimension: a number, a name, or unknown.
-  Dim AsDim() const { return is_known() ? Dim(AsInt()) : dim_; }
+  Dim AsDim() const { return !is_known() ? dim_ : is_integral() ? Dim(integer_) : Dim(); }
 
  private:
   Kind kind_;

@@ -125,7 +125,9 @@ Arg ToArg(Interpreter& in, const Parameter& parameter, const ScriptValue& value)
   if (const std::string* text = value.get<std::string>()) return *text;
   bool wants_tensor = parameter.type == "Tensor" || parameter.type == "Any";
   if (const auto* cell = value.get<ScriptValue::Tensor>(); cell && wants_tensor) return *cell;
-  if (value.is<NumberTensor>() && wants_tensor) return in.lowerer().MakeCell(in.TensorOf(value));
+  const NumberTensor* number = value.get<NumberTensor>();
+  if (number && number->number.kind() == Scalar::Kind::kFloat && parameter.type == "Any") return number->number;
+  if (number && wants_tensor) return in.lowerer().MakeCell(in.TensorOf(value));
   return in.ScalarOf(value);
 }
 

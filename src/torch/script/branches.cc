@@ -1,5 +1,6 @@
 // Branches that are only decided while the model runs: If. And what bodies of If and Loop change outside themselves.
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "torch/lower/ops/loops.h"
@@ -15,7 +16,7 @@ bool Interpreter::Slot::operator==(const Slot& other) const {
 }
 
 ScriptValue Interpreter::Get(const Slot& slot) {
-  if (slot.cell) return TensorValue(slot.cell->Read());
+  if (slot.cell) return TensorValue(slot.cell->IsDoubtful() ? slot.cell->Peek() : slot.cell->Read());
   if (slot.is_variable()) {
     auto it = frame_->variables.find(slot.name);
     return it == frame_->variables.end() ? ScriptValue(Missing{}) : it->second;
@@ -210,11 +211,38 @@ bool Interpreter::MergeSlot(Change& yes, Change& no, Branch& yes_branch, Branch&
   return true;
 }
 
+// What a merged value may look at: tensors from outside, and those that another one looks at, too.
+class Interpreter::MergedRoots {
+ public:
+  explicit MergedRoots(int level) : level_(level) {}
+  void Add(const ScriptValue& by_yes, const ScriptValue& by_no) {
+    std::vector<Roots> all = RootsOf(by_yes), others = RootsOf(by_no);
+    for (size_t i = 0; i < all.size() && i < others.size(); ++i)
+      for (const auto& root : others[i])
+        if (std::find(all[i].begin(), all[i].end(), root) == all[i].end()) all[i].push_back(root);
+    for (const Roots& roots : all)
+      for (const auto& root : roots) ++uses_[root.get()];
+    values_.push_back(std::move(all));
+  }
+  std::vector<Roots> Of(size_t value) const {
+    std::vector<Roots> kept = values_.at(value);
+    for (Roots& roots : kept)
+      std::erase_if(roots, [&](const auto& root) { return root->level > level_ && uses_.at(root.get()) < 2; });
+    return kept;
+  }
+
+ private:
+  int level_;
+  std::vector<std::vector<Roots>> values_;
+  std::map<const Cell*, int> uses_;
+};
+
 // False when the branches cannot be one node. `strictly`: also when something would be of no known form after it.
 bool Interpreter::MergeBranches(Branch& yes, Branch& no, const Operand& decides, bool strictly) {
   std::vector<std::pair<Change, size_t>> merged;  // and where its leaves begin among the outputs
   std::vector<std::pair<Slot, ScriptValue>> equal;
   std::vector<Slot> slots;
+  MergedRoots shared(level());
   for (const Branch* branch : {&yes, &no})
     for (const Change& change : branch->changes)
       if (std::find(slots.begin(), slots.end(), change.slot) == slots.end()) slots.push_back(change.slot);
@@ -234,6 +262,7 @@ bool Interpreter::MergeBranches(Branch& yes, Branch& no, const Operand& decides,
         both.item = Union(a->item, b->item);
         first.value = MakeRuntimeList(*this, std::move(both));
       }
+      shared.Add(first.value, second.value);
       merged.emplace_back(first, yes.outputs.size());
       yes.outputs.insert(yes.outputs.end(), first.leaves.begin(), first.leaves.end());
       no.outputs.insert(no.outputs.end(), second.leaves.begin(), second.leaves.end());
@@ -258,7 +287,15 @@ bool Interpreter::MergeBranches(Branch& yes, Branch& no, const Operand& decides,
   for (size_t i = 0; i < results.size(); ++i)
     if (yes.outputs[i].is_complex()) results[i] = results[i].AsComplex();
   for (const auto& [slot, value] : equal) Put(slot, value);
-  for (auto& [change, begin] : merged) Put(change.slot, Rebuild(*this, change.value, results, begin));
+  // Tensors that are written to come first: what may look at them does so after that.
+  for (bool cells : {true, false})
+    for (size_t i = 0; i < merged.size(); ++i) {
+      auto& [change, begin] = merged[i];
+      if (cells != (change.slot.cell != nullptr)) continue;
+      ScriptValue value = Rebuild(*this, change.value, results, begin);
+      if (!cells) MayShare(value, shared.Of(i));
+      Put(change.slot, value);
+    }
   return true;
 }
 

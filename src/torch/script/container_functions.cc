@@ -369,10 +369,18 @@ std::optional<ScriptValue> RangeList(Interpreter& in, const Arguments& args) {
   }
   return in.MakeList(std::move(items));
 }
+// How many steps lead from one number up to, but not to, another: rounded up, and none where it leads away.
+Scalar OpenRangeLength(Interpreter& in, const Scalar& begin, const Scalar& end, int64_t step) {
+  Scalar reach = in.Run("_operator.sub", {end, begin});
+  Scalar rounded = in.Run("_operator.add", {reach, Scalar(step - (step > 0 ? 1 : -1))});
+  return in.Run("torch.sym_max", {in.Run("_operator.floordiv", {rounded, Scalar(step)}), Scalar(0)});
+}
 std::optional<ScriptValue> RangeLength(Interpreter& in, const Arguments& args) {
-  int64_t begin = in.ScalarOf(At(args, 0)).AsInt(), end = in.ScalarOf(At(args, 1)).AsInt();
+  Scalar from = in.ScalarOf(At(args, 0)), to = in.ScalarOf(At(args, 1));
   int64_t step = in.ScalarOf(At(args, 2)).AsInt(), reach;
   if (step == 0) throw Raised{"ValueError"};
+  if (!from.is_known() || !to.is_known()) return OpenRangeLength(in, from, to, step);
+  int64_t begin = from.AsInt(), end = to.AsInt();
   if (__builtin_sub_overflow(end, begin, &reach)) Fail(ErrorCode::kUnsupported, "a range is too long");
   if (reach == 0 || (reach < 0) != (step < 0)) return Scalar(0);
   return Scalar((reach - (step > 0 ? 1 : -1)) / step + 1);

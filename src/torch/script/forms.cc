@@ -94,6 +94,36 @@ bool IsSame(const ScriptValue& a, const ScriptValue& b) {
   return SameKey(a, b);
 }
 
+std::vector<Roots> RootsOf(const ScriptValue& value) {
+  std::vector<ScriptValue> leaves;
+  CollectLeaves(value, leaves);
+  std::vector<Roots> all;
+  for (const ScriptValue& leaf : leaves) {
+    Roots& roots = all.emplace_back();
+    if (const auto* cell = leaf.get<ScriptValue::Tensor>()) Cell::CollectRoots(*cell, roots);
+    const RuntimeList* list = leaf.runtime_list();
+    if (!list) continue;
+    for (const auto& [cell, writes] : list->shares.tensors()) Cell::CollectRoots(cell, roots);
+    if (!list->collected) continue;
+    for (const ScriptValue& item : list->collected->items)
+      if (const auto* cell = item.get<ScriptValue::Tensor>()) Cell::CollectRoots(*cell, roots);
+  }
+  return all;
+}
+
+void MayShare(const ScriptValue& value, const std::vector<Roots>& roots) {
+  std::vector<ScriptValue> leaves;
+  CollectLeaves(value, leaves);
+  for (size_t i = 0; i < leaves.size() && i < roots.size(); ++i) {
+    if (const auto* cell = leaves[i].get<ScriptValue::Tensor>())
+      for (const auto& root : roots[i]) (*cell)->MayShare(root);
+    if (!leaves[i].runtime_list()) continue;
+    RuntimeList list = *leaves[i].runtime_list();
+    for (const auto& root : roots[i]) list.shares.Add(root);
+    (*leaves[i].get<ScriptValue::List>())->runtime = std::make_shared<const RuntimeList>(std::move(list));
+  }
+}
+
 std::optional<ScriptValue> Placeholder(Interpreter& in, const ScriptValue& like) {
   Builder& b = in.builder();
   Operands empty;

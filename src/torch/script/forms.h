@@ -16,6 +16,10 @@ bool SameForm(const ScriptValue& a, const ScriptValue& b);
 ScriptValue Rebuild(Interpreter& in, const ScriptValue& like, const Operands& leaves, size_t& next);
 // Whether they are one value, or equal ones that never change.
 bool IsSame(const ScriptValue& a, const ScriptValue& b);
+// The tensors that each leaf looks at, or may look at; and the word that leaves may look at these.
+using Roots = std::vector<std::shared_ptr<Cell>>;
+std::vector<Roots> RootsOf(const ScriptValue& value);
+void MayShare(const ScriptValue& value, const std::vector<Roots>& roots);
 // Something of that form, for where nobody reads it; nothing when it has no fixed form.
 std::optional<ScriptValue> Placeholder(Interpreter& in, const ScriptValue& like);
 

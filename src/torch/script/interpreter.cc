@@ -86,6 +86,9 @@ ScriptValue Interpreter::WeightFrom(const PickleValue& value, const std::string&
   if (value.tensor->quantizer)
     return weights_.emplace(place, QuantisedWeight(*value.tensor, path, is_constant)).first->second;
   Tensor tensor = library_.ReadTensor(*value.tensor, is_constant);
+  // What tracing makes of Python's floats; they leave the types of tensors beside them alone.
+  if (is_constant && tensor.dtype() == DType::kDouble && tensor.shape().rank() == 0)
+    return weights_.emplace(place, NumberTensor{Scalar(*tensor.Data<double>())}).first->second;
   Tensor stored = AsPairs(tensor);
   constexpr int64_t kSmall = 256;
   Operand operand;

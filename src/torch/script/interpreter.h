@@ -133,6 +133,7 @@ class Interpreter {
   };
   class BodyScope;
   struct Branch;
+  class MergedRoots;
   struct Carried;
   class LoopBuilder;
   Change ChangeOf(const Slot& slot);

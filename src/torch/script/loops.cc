@@ -2,6 +2,7 @@
 #include "torch/lower/ops/loops.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "torch/script/body_scope.h"
@@ -30,7 +31,9 @@ struct Interpreter::Carried {
   bool is_started = false;
   Operands starts;
   std::vector<Type> types;
-  RuntimeList list;  // of kSequence and kScan: what the items are
+  RuntimeList list;           // of kSequence and kScan: what the items are
+  std::vector<Roots> shares;  // what its tensors may look at, from outside
+  std::vector<Roots> ends;    // what they look at after a round
 };
 
 // Follows the body until it is known what it changes, then makes the node.
@@ -60,6 +63,7 @@ class Interpreter::LoopBuilder {
   // What goes into the first round; made outside the body.
   void Start(Carried& carried) {
     carried.is_started = true;
+    carried.shares.assign(1, {});
     if (carried.form == Form::kScan) return;
     if (carried.form == Form::kSequence) {
       if (outer_.opset() < kSequencesCarried)
@@ -70,6 +74,7 @@ class Interpreter::LoopBuilder {
       list->stacked = Operand();
       list->item = carried.list.item;
       carried.before = MakeRuntimeList(in_, *list);
+      carried.shares = RootsOf(carried.before);
       carried.starts = {list->sequence};
       carried.types = {Type::SequenceOf(Type::Tensor(list->item.dtype))};
       return;
@@ -78,6 +83,7 @@ class Interpreter::LoopBuilder {
     if (carried.before.is<Missing>())
       if (std::optional<ScriptValue> filler = Placeholder(in_, carried.after)) carried.before = *filler;
     carried.starts = LeavesOf(in_, carried.before);
+    carried.shares = RootsOf(carried.before);
     for (const Operand& start : carried.starts) carried.types.push_back(start.type());
   }
 
@@ -88,7 +94,9 @@ class Interpreter::LoopBuilder {
     Operand condition = inner.AddInput("", Type::Tensor(DType::kBool, SymbolicShape{}));
     BodyScope scope(in_, inner);
     try {
-      for (Carried& carried : carried_) Enter(inner, carried);
+      std::vector<ScriptValue> inside;
+      for (const Carried& carried : carried_) inside.push_back(Inside(inner, carried));
+      PutAll(inside);
       if (count_) in_.Assign(*statement_.targets[0], Scalar(Scalar::Kind::kInt, round));
       if (in_.Execute(statement_.body) != Flow::kNext)
         Fail(ErrorCode::kUnsupported, "a loop that is only decided while the model runs is left early");
@@ -101,16 +109,46 @@ class Interpreter::LoopBuilder {
     if (FindMore(scope)) return false;
     bool stable = true;
     for (Carried& carried : carried_) stable = Leave(carried, names_before, outputs, scanned) && stable;
-    return stable;
+    return NoteShares() && stable;
   }
 
-  void Enter(Builder& inner, const Carried& carried) {
+  // Notes tensors that are looked at around the loop; false when there are more than were known.
+  bool NoteShares() {
+    std::map<std::shared_ptr<Cell>, std::vector<Roots*>> inner;
+    bool found = false;
+    for (Carried& carried : carried_)
+      for (size_t i = 0; !carried.slot.cell && i < carried.ends.size() && i < carried.shares.size(); ++i)
+        for (const auto& root : carried.ends[i]) {
+          Roots& known = carried.shares[i];
+          if (root->level >= in_.level()) {
+            inner[root].push_back(&known);
+          } else if (std::find(known.begin(), known.end(), root) == known.end()) {
+            known.push_back(root);
+            found = true;
+          }
+        }
+    // Two that are one tensor after a round get something in common that stands for it.
+    for (const auto& [root, users] : inner)
+      for (size_t i = 1; i < users.size(); ++i) {
+        Roots &one = *users[0], &other = *users[i];
+        bool known =
+            &one == &other || std::find_first_of(one.begin(), one.end(), other.begin(), other.end()) != one.end();
+        if (known) continue;
+        auto common = std::make_shared<Cell>(Operand());
+        one.push_back(common);
+        other.push_back(common);
+        found = true;
+      }
+    return !found;
+  }
+
+  // What is there when a round begins.
+  ScriptValue Inside(Builder& inner, const Carried& carried) {
     if (carried.form == Form::kScan) {
       RuntimeList list = carried.list;
       list.collected = std::make_shared<RuntimeList::Collected>();
       list.collected->level = in_.level();
-      in_.Put(carried.slot, MakeRuntimeList(in_, std::move(list)));
-      return;
+      return MakeRuntimeList(in_, std::move(list));
     }
     Operands inside;
     for (size_t i = 0; i < carried.starts.size(); ++i) {
@@ -118,7 +156,18 @@ class Interpreter::LoopBuilder {
       inside.push_back(carried.starts[i].is_complex() ? input.AsComplex() : input);
     }
     size_t next = 0;
-    in_.Put(carried.slot, Rebuild(in_, carried.before, inside, next));
+    return Rebuild(in_, carried.before, inside, next);
+  }
+
+  // Tensors that are written to come first: what may look at them does so after that.
+  void PutAll(const std::vector<ScriptValue>& values) {
+    for (bool cells : {true, false})
+      for (size_t i = 0; i < carried_.size(); ++i) {
+        const Carried& carried = carried_[i];
+        if (cells != (carried.slot.cell != nullptr)) continue;
+        if (!cells) MayShare(values[i], carried.shares);
+        in_.Put(carried.slot, values[i]);
+      }
   }
 
   bool FindMore(BodyScope& scope) {
@@ -171,6 +220,8 @@ class Interpreter::LoopBuilder {
   // Notes what comes out of a round; false when it does not fit what went in.
   bool Leave(Carried& carried, int64_t names_before, Operands& outputs, Operands& scanned) {
     Change change = in_.ChangeOf(carried.slot);
+    carried.ends = RootsOf(change.value);
+    if (carried.form != Form::kPlain) RefuseWrittenItems(carried);
     switch (carried.form) {
       case Form::kScan: return LeaveScan(carried, change.value, names_before, scanned);
       case Form::kSequence: return LeaveSequence(carried, change.value, outputs);
@@ -196,6 +247,14 @@ class Interpreter::LoopBuilder {
       outputs.push_back(leaf);
     }
     return stable;
+  }
+
+  // Items that every round writes to are one tensor in all rounds.
+  void RefuseWrittenItems(const Carried& list) {
+    for (const Roots& roots : list.ends)
+      for (const auto& root : roots)
+        for (const Carried& carried : carried_)
+          if (carried.slot.cell == root) Cell::RefuseDoubt();
   }
 
   // Items of a scan output have one shape in all rounds.
@@ -249,15 +308,17 @@ class Interpreter::LoopBuilder {
     for (size_t i = 0; i < pattern.size(); ++i)
       if (pattern[i].is_complex()) results[i] = results[i].AsComplex();
     size_t next = 0, next_scanned = pattern.size();
+    std::vector<ScriptValue> made;
     for (const Carried& carried : carried_) {
       if (carried.form != Form::kScan) {
-        in_.Put(carried.slot, Rebuild(in_, carried.before, results, next));
+        made.push_back(Rebuild(in_, carried.before, results, next));
         continue;
       }
       RuntimeList list = carried.list;
       list.stacked = results.at(next_scanned++);
-      in_.Put(carried.slot, MakeRuntimeList(in_, std::move(list)));
+      made.push_back(MakeRuntimeList(in_, std::move(list)));
     }
+    PutAll(made);
   }
 
   Interpreter& in_;

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "torch/lower/ops/support.h"
 #include "torch/script/builtins.h"
 #include "torch/script/runtime_list.h"
 
@@ -79,7 +80,9 @@ std::optional<Scalar> Binary(Interpreter& in, std::string_view name, const Scala
   if ((name == "floordiv" || name == "remainder" || name == "div") && b.is_known() && b.AsDouble() == 0)
     throw Raised{"ZeroDivisionError"};
   if (name == "remainder" && known && !integral) return Remainder(a.AsDouble(), b.AsDouble());
+  // TorchScript has powers of integers in floats.
   if (name == "pow" && known) return Scalar(std::pow(a.AsDouble(), b.AsDouble()));
+  if (name == "pow") return in.Run("_operator.pow", {in.Run("torch.sym_float", {a}), in.Run("torch.sym_float", {b})});
   // Sizes that are the same need not be compared while running.
   if (!known && SameDim(a.AsDim(), b.AsDim()) && (name == "le" || name == "ge" || name == "lt" || name == "gt"))
     return Scalar(name[1] == 'e');
@@ -105,6 +108,23 @@ constexpr UnaryFunction kUnary[] = {
     {"ceil", [](double x) { return std::ceil(x); }, true}, {"trunc", [](double x) { return std::trunc(x); }, true},
 };
 
+// Of a number that only the running model knows.
+std::optional<Scalar> OpenUnary(Interpreter& in, std::string_view name, const Scalar& a) {
+  static constexpr std::pair<std::string_view, const char*> kSame[] = {
+      {"exp", "Exp"}, {"log", "Log"},   {"sin", "Sin"},    {"cos", "Cos"},
+      {"tan", "Tan"}, {"tanh", "Tanh"}, {"round", "Round"}};
+  Builder& b = in.builder();
+  if (name == "trunc") return in.Run("math.trunc", {a});
+  if (name == "abs" && a.kind() != Kind::kBool) return Scalar(a.kind(), b.Abs(a.computed()));
+  Operand x = b.Cast(a.computed(), DType::kDouble);
+  for (const auto& [own, op_type] : kSame)
+    if (own == name) return Scalar(Kind::kFloat, b.Widened(op_type, {x}));
+  if (name == "log2") return Scalar(Kind::kFloat, b.Div(b.Log(x), std::log(2.0)));
+  if (name == "log10") return Scalar(Kind::kFloat, b.Div(b.Log(x), std::log(10.0)));
+  if (name == "log1p") return Scalar(Kind::kFloat, Log1pOf(b, x));
+  return std::nullopt;
+}
+
 std::optional<Scalar> Unary(Interpreter& in, std::string_view name, const Scalar& a) {
   if (name == "neg") return in.Run("_operator.neg", {a});
   if (name == "abs" && a.is_known())
@@ -114,7 +134,7 @@ std::optional<Scalar> Unary(Interpreter& in, std::string_view name, const Scalar
   if (name == "ceil" && !a.is_known()) return in.Run("math.ceil", {a});
   if (name == "sqrt" && !a.is_known())
     return Scalar(Kind::kFloat, in.builder().Sqrt(in.builder().Cast(a.computed(), DType::kDouble)));
-  if (!a.is_known()) return std::nullopt;
+  if (!a.is_known()) return OpenUnary(in, name, a);
   for (const UnaryFunction& function : kUnary) {
     if (function.name != name) continue;
     double result = function.compute(a.AsDouble());

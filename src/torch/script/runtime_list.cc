@@ -17,6 +17,18 @@ Operand WithType(const Operand& value, const Type& type) {
   return value;
 }
 
+void RefuseIfWritten(const RuntimeList& list) {
+  if (!list.number && list.shares.IsDoubtful()) Cell::RefuseDoubt();
+}
+
+void AddRoots(const ScriptValue& item, Sharing& shares) {
+  const auto* cell = item.get<ScriptValue::Tensor>();
+  if (!cell) return;
+  std::vector<std::shared_ptr<Cell>> roots;
+  Cell::CollectRoots(*cell, roots);
+  for (const auto& root : roots) shares.Add(root);
+}
+
 Type WithAxis(const Type& item, size_t axis, const Dim& size) {
   Type type = item;
   if (type.shape) type.shape->insert(type.shape->begin() + static_cast<ptrdiff_t>(axis), size);
@@ -36,10 +48,12 @@ RuntimeList WithItem(Interpreter& in, const RuntimeList& list, const ScriptValue
   longer.stacked = Operand();
   longer.sequence = in.builder().Emit("SequenceInsert", {SequenceOf(in, list), added, position});
   longer.item = Union(list.item, added.type());
+  AddRoots(item, longer.shares);
   return longer;
 }
 
 Operand Stacked(Interpreter& in, const RuntimeList& list, int64_t axis) {
+  RefuseIfWritten(list);
   Builder& b = in.builder();
   auto rank = static_cast<int64_t>(list.item.shape ? list.item.shape->size() + 1 : 1);
   size_t at = NormalizeAxis(axis, static_cast<size_t>(rank));
@@ -50,6 +64,7 @@ Operand Stacked(Interpreter& in, const RuntimeList& list, int64_t axis) {
 }
 
 Operand Joined(Interpreter& in, const RuntimeList& list, int64_t axis) {
+  RefuseIfWritten(list);
   Builder& b = in.builder();
   if (!list.item.shape || list.item.shape->empty()) return Stacked(in, list, 0);
   size_t at = NormalizeAxis(axis, list.item.shape->size());
@@ -69,6 +84,7 @@ Operand Joined(Interpreter& in, const RuntimeList& list, int64_t axis) {
 
 ScriptValue Reversed(Interpreter& in, const RuntimeList& list) {
   if (!list.stacked) RefuseRuntimeList(list, "reverse");
+  RefuseIfWritten(list);
   RuntimeList turned = list;
   Builder& b = in.builder();
   turned.stacked = b.Emit("Slice", {list.stacked, b.Ints({-1}), b.Ints({INT64_MIN}), b.Ints({0}), b.Ints({-1})});
@@ -77,6 +93,7 @@ ScriptValue Reversed(Interpreter& in, const RuntimeList& list) {
 
 ScriptValue Sliced(Interpreter& in, const RuntimeList& list, const Arguments& args) {
   if (!list.stacked) RefuseRuntimeList(list, "slice");
+  RefuseIfWritten(list);
   auto number = [&](size_t i, const char* name, int64_t otherwise) {
     const ScriptValue* value = args.Find(i, name);
     return !value || value->is_none() ? Scalar(otherwise) : in.ScalarOf(*value);
@@ -146,6 +163,12 @@ Operand CarriedOperand(Interpreter& in, const ScriptValue& value) {
 }
 
 ScriptValue MakeRuntimeList(Interpreter& in, RuntimeList list) {
+  // It stands for the items: a write to one that was taken from the list is a doubt about the list.
+  if (!list.number && list.shares.tensors().empty()) {
+    auto items = std::make_shared<Cell>(Operand());
+    items->level = in.level();
+    list.shares.Add(items);
+  }
   auto made = std::make_shared<ListValue>();
   made->runtime = std::make_shared<const RuntimeList>(std::move(list));
   made->level = in.level();
@@ -176,6 +199,8 @@ std::optional<RuntimeList> AsRuntimeList(Interpreter& in, const ScriptValue& lis
   if (!described || (like && (like->number != described->number || like->item.dtype != described->item.dtype)))
     return std::nullopt;
   described->stacked = Operand();
+  described->shares = {};
+  for (const ScriptValue& item : *items) AddRoots(item, described->shares);
   if (items->empty()) {
     described->sequence =
         in.builder().Emit("SequenceEmpty", {}, {{"dtype", static_cast<int64_t>(described->item.dtype)}});
@@ -189,6 +214,7 @@ std::optional<RuntimeList> AsRuntimeList(Interpreter& in, const ScriptValue& lis
 
 Operand SequenceOf(Interpreter& in, const RuntimeList& list) {
   if (list.collected) throw ListIsRead{&list};
+  RefuseIfWritten(list);
   if (list.sequence) return list.sequence;
   return in.builder().Emit("SplitToSequence", {list.stacked}, {{"axis", int64_t{0}}, {"keepdims", int64_t{0}}});
 }
@@ -201,11 +227,15 @@ Scalar LengthOf(Interpreter& in, const RuntimeList& list) {
 
 ScriptValue ItemAt(Interpreter& in, const RuntimeList& list, const Scalar& index) {
   if (list.collected) throw ListIsRead{&list};
+  RefuseIfWritten(list);
   Builder& b = in.builder();
   Operand place = b.Of(index, DType::kInt64);
   Operand item = list.stacked ? b.Gather(list.stacked, place, 0) : b.Emit("SequenceAt", {list.sequence, place});
   item = WithType(item, list.item);
-  return list.number ? ScriptValue(Scalar(*list.number, item)) : in.TensorValue(item);
+  if (list.number) return Scalar(*list.number, item);
+  ScriptValue taken = in.TensorValue(item);
+  for (const auto& [cell, writes] : list.shares.tensors()) (*taken.get<ScriptValue::Tensor>())->MayShare(cell);
+  return taken;
 }
 
 ScriptValue ItemAt(Interpreter& in, const std::vector<ScriptValue>& items, const Scalar& index) {

@@ -14,6 +14,7 @@ struct RuntimeList {
   Operand sequence;                    // an ONNX sequence of them
   Type item;                           // what is known of every item
   std::optional<Scalar::Kind> number;  // the items are numbers
+  Sharing shares;                      // what the items were, which PyTorch does not copy
 
   // While a loop is followed that adds an item in every round: they become a scan output if nobody looks at them.
   struct Collected {

@@ -124,6 +124,8 @@ DType DefaultType(const std::vector<Scalar>& numbers) {
   return kTypes[static_cast<size_t>(kind)];
 }
 
+// as_tensor gives a tensor back as it is where it may.
+template <bool shares>
 std::optional<ScriptValue> MakeTensor(Interpreter& in, const Arguments& args) {
   const ScriptValue* data = args.Find(0, "data");
   if (!data) return std::nullopt;
@@ -131,6 +133,7 @@ std::optional<ScriptValue> MakeTensor(Interpreter& in, const Arguments& args) {
   DType dtype = type && !type->is_none() ? DTypeOf(*type) : DType::kUndefined;
   if (data->is_tensor()) {
     Operand self = in.TensorOf(*data);
+    if (shares && (dtype == DType::kUndefined || dtype == self.dtype())) return *data;
     return in.TensorValue(dtype == DType::kUndefined ? self : in.builder().Cast(self, dtype));
   }
   Flattened flat;
@@ -178,6 +181,7 @@ std::optional<ScriptValue> Unbind(Interpreter& in, const Arguments& args) {
   list.stacked = in.builder().MoveAxis(self, along, 0);
   list.item = list.stacked.type();
   list.item.shape->erase(list.item.shape->begin());
+  if (const auto* cell = args.values[0].get<ScriptValue::Tensor>()) list.shares.Add(Cell::RootOf(*cell));
   return MakeRuntimeList(in, std::move(list));
 }
 
@@ -207,8 +211,8 @@ constexpr struct {
     {"is_autocast_enabled", No},
     {"is_autocast_cpu_enabled", No},
     {"to", To},
-    {"tensor", MakeTensor},
-    {"as_tensor", MakeTensor},
+    {"tensor", MakeTensor<false>},
+    {"as_tensor", MakeTensor<true>},
     {"scalar_tensor", ScalarTensor},
     {"quantize_per_tensor", QuantizePerTensor},
     {"dequantize", Same},

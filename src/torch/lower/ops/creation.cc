@@ -232,7 +232,7 @@ constexpr Rule kRules[] = {
      TypeAs, RuleKind::kSelf, kComplexToo},
     {"_to_copy(Tensor self, " FACTORY_ARGS ", bool non_blocking=False, MemoryFormat? memory_format=None)", ToDtype,
      kPlain, kComplexToo},
-    {"type_as(Tensor self, Tensor other)", TypeAs, kPlain, kComplexToo},
+    {"type_as(Tensor self, Tensor other)", TypeAs, RuleKind::kSelf, kComplexToo},
 };
 #undef FACTORY_ARGS
 #undef LIKE_ARGS

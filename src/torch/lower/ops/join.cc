@@ -214,7 +214,27 @@ Result MeshGridIndexing(Call& c) { return MeshGridOf(c, c.Text(1) == "xy"); }
 
 constexpr RuleKind kPlain = RuleKind::kPlain;
 
+// Sequences of different lengths side by side, the shorter ones filled up.
+Result PadSequence(Call& c) {
+  Operands sequences = c.Tensors(0);
+  if (sequences.empty()) c.Unsupported("there is no sequence");
+  Operand longest = c.b.SizeOf(sequences[0], 0);
+  for (size_t i = 1; i < sequences.size(); ++i) longest = c.b.Max(longest, c.b.SizeOf(sequences[i], 0));
+  Operands rows;
+  for (const Operand& x : sequences) {
+    std::vector<Scalar> sizes = c.b.Sizes(x);
+    sizes.at(0) = Scalar(Scalar::Kind::kInt, c.b.Sub(longest, c.b.SizeOf(x, 0)));
+    Operand filler = c.b.Fill(c.Float(2), x.dtype(), c.b.ShapeVector(sizes));
+    bool on_the_left = c.Text(3) == "left";
+    Operand filled = c.b.Concat(on_the_left ? Operands{filler, x} : Operands{x, filler}, 0);
+    rows.push_back(c.b.Unsqueeze(filled, {c.Bool(1) ? 0 : 1}));
+  }
+  return c.b.Concat(rows, c.Bool(1) ? 0 : 1);
+}
+
 constexpr Rule kRules[] = {
+    {"pad_sequence(Tensor[] sequences, bool batch_first=False, float padding_value=0.0, str padding_side=\"right\")",
+     PadSequence},
     {"cat(Tensor[] tensors, int dim=0)", Cat, kPlain, kComplexToo},
     {"stack(Tensor[] tensors, int dim=0)", Stack, kPlain, kComplexToo},
     {"hstack(Tensor[] tensors)", HStack, kPlain, kComplexToo},
@@ -234,9 +254,9 @@ constexpr Rule kRules[] = {
     {"flipud(Tensor self)", FlipUd, kPlain, kComplexToo},
     {"rot90(Tensor self, int k=1, int[] dims=[0, 1])", Rot90, kPlain, kComplexToo},
     {"roll(Tensor self, SymInt[1] shifts, int[1] dims=[])", Roll, kPlain, kComplexToo},
-    {"broadcast_tensors(Tensor[] tensors)", BroadcastTensors, kPlain, kComplexToo},
-    {"meshgrid(Tensor[] tensors)", MeshGrid, kPlain, kComplexToo},
-    {"meshgrid.indexing(Tensor[] tensors, *, str indexing)", MeshGridIndexing, kPlain, kComplexToo},
+    {"broadcast_tensors(Tensor[] tensors)", BroadcastTensors, RuleKind::kViewOfEach, kComplexToo},
+    {"meshgrid(Tensor[] tensors)", MeshGrid, RuleKind::kViewOfEach, kComplexToo},
+    {"meshgrid.indexing(Tensor[] tensors, *, str indexing)", MeshGridIndexing, RuleKind::kViewOfEach, kComplexToo},
 };
 
 }  // namespace

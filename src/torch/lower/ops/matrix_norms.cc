@@ -129,7 +129,7 @@ constexpr Rule kRules[] = {
      Norm},
     {"linalg_matrix_norm(Tensor self, Any ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None)",
      MatrixNorm},
-    {"linalg_matrix_norm.str_ord(Tensor self, Any ord=\"fro\", int[] dim=[-2,-1], bool keepdim=False, *, "
+    {"linalg_matrix_norm.str_ord(Tensor self, str ord=\"fro\", int[] dim=[-2,-1], bool keepdim=False, *, "
      "ScalarType? dtype=None)",
      MatrixNorm},
     {"frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False)", Frobenius},

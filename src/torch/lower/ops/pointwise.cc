@@ -52,7 +52,9 @@ Result Neg(Call& c) {
 }
 Result Sign(Call& c) {
   Operand x = c.Tensor(0);
-  return x.dtype() == DType::kBool ? x : c.b.Widened("Sign", {x});
+  if (x.dtype() == DType::kBool) return x;
+  Operand sign = c.b.Widened("Sign", {x});
+  return IsFloating(x.dtype()) ? c.b.Where(c.b.IsNaN(x), c.b.NumberLike(0, x), sign) : sign;
 }
 Result Sgn(Call& c) {
   Operand x = c.Tensor(0);
@@ -82,10 +84,11 @@ Result Expm1(Call& c) {
   return c.b.Mul(c.b.Widened("Tanh", {c.b.Mul(x, 0.5)}), c.b.Add(c.b.Exp(x), 1));
 }
 Result Log1p(Call& c) { return Log1pOf(c.b, c.FloatTensor(0)); }
+// In double, so that the logarithms of powers are whole.
 Result LogBase(Call& c) {
   Operand x = c.FloatTensor(0);
   double base = c.op_name() == "log2" ? 2 : 10;
-  return c.b.Mul(c.b.Log(x), 1 / std::log(base));
+  return c.b.CastLike(c.b.Div(c.b.Log(c.b.Cast(x, DType::kDouble)), std::log(base)), x);
 }
 Result Sinc(Call& c) {
   Operand x = c.b.Mul(c.FloatTensor(0), M_PI);

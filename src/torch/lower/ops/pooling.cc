@@ -26,7 +26,7 @@ Window ReadWindow(Call& c, size_t axes, size_t dilation_at, size_t ceil_at) {
 
 struct Pads {
   std::vector<int64_t> all;      // begins, then ends
-  bool needs_ceil_mode = false;  // sizes are open: ONNX's own rounding has to do
+  bool needs_ceil_mode = false;  // some sizes are open: ONNX's own rounding has to do
   std::vector<int64_t> extra;    // of the ends, beyond the padding that was asked for
 };
 
@@ -36,12 +36,10 @@ Pads PadsFor(const Window& window, const Operand& x) {
   size_t axes = window.axes();
   Pads pads{.all = window.padding, .extra = std::vector<int64_t>(axes)};
   pads.all.insert(pads.all.end(), window.padding.begin(), window.padding.end());
-  for (size_t i = 0; window.ceil && i < axes; ++i) {
-    Dim size = x.dim(static_cast<int64_t>(x.rank() - axes + i));
-    if (!size.known()) {
-      pads.needs_ceil_mode = true;
-      continue;
-    }
+  auto size_of = [&](size_t i) { return x.dim(static_cast<int64_t>(x.rank() - axes + i)); };
+  for (size_t i = 0; window.ceil && i < axes; ++i) pads.needs_ceil_mode = pads.needs_ceil_mode || !size_of(i).known();
+  for (size_t i = 0; window.ceil && !pads.needs_ceil_mode && i < axes; ++i) {
+    Dim size = size_of(i);
     int64_t reach = window.dilation[i] * (window.kernel[i] - 1) + 1;
     int64_t room = *size.value + 2 * window.padding[i] - reach;
     int64_t count = (room + window.stride[i] - 1) / window.stride[i] + 1;
@@ -142,6 +140,9 @@ Operand AveragePoolOf(Call& c, const Operand& x, const Window& window, bool coun
   bool extra = std::any_of(pads.extra.begin(), pads.extra.end(), [](int64_t n) { return n != 0; });
   Attributes attributes = WindowAttributes(window, pads);
   if (divisor) {
+    // ONNX divides the windows at the end by fewer elements, and says nowhere by how many.
+    if (pads.needs_ceil_mode)
+      c.Unsupported("divisor_override with ceil_mode needs spatial sizes that are known at export");
     attributes.push_back({"count_include_pad", int64_t{1}});
     double elements = 1;
     for (int64_t size : window.kernel) elements *= static_cast<double>(size);

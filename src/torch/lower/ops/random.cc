@@ -38,6 +38,15 @@ Result Normal(Call& c) {
   Operand x = c.Tensor(0);
   return Draw(c, "RandomNormal", c.b.ShapeOf(x), x.dtype(), c.Float(1), c.Float(2));
 }
+Result NormalOfSize(Call& c) {
+  return Draw(c, "RandomNormal", c.b.ShapeVector(c.Numbers(2)), c.Type(4, DType::kFloat), c.Float(0), c.Float(1));
+}
+// With a mean or a deviation for each element.
+Result NormalAround(Call& c) {
+  Operands o = c.Promoted({0, 1});
+  Operand shape = c.b.ShapeOf(c.b.Add(o[0], o[1]));
+  return c.b.Add(c.b.Mul(Draw(c, "RandomNormal", shape, o[0].dtype(), 0, 1), o[1]), o[0]);
+}
 
 // Whole numbers from `low` on, below `high`; rounding must not reach it.
 Operand Whole(Call& c, const Operand& shape, DType dtype, int64_t low, int64_t high) {
@@ -70,6 +79,10 @@ Result BernoulliOf(Call& c) {
   Operand x = c.Tensor(0);
   return Toss(c, c.b.Fill(c.Float(1), DType::kFloat, c.b.ShapeOf(x)), x.dtype());
 }
+Result BernoulliOfEach(Call& c) {
+  Operand x = c.Tensor(0), chances = c.Tensor(1);
+  return Toss(c, c.b.Expand(c.b.ToFloat(chances), c.b.ShapeOf(x)), x.dtype());
+}
 
 // Places in the order of random keys.
 Result RandPerm(Call& c) {
@@ -95,10 +108,17 @@ constexpr Rule kRules[] = {
     {"randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, " LIKE_ARGS, RandIntLikeFrom},
     {"randperm(SymInt n, *, " FACTORY_ARGS, RandPerm},
     {"uniform(Tensor self, float from=0.0, float to=1.0, *, Generator? generator=None)", Uniform},
-    {"normal(Tensor self, float mean=0.0, float std=1.0, *, Generator? generator=None)", Normal},
+    {"normal_(Tensor self, float mean=0.0, float std=1.0, *, Generator? generator=None)", Normal},
+    {"normal.Tensor_float(Tensor mean, float std=1.0, *, Generator? generator=None)", NormalAround},
+    {"normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None)", NormalAround},
+    {"normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None)", NormalAround},
+    {"normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, " FACTORY_ARGS,
+     NormalOfSize},
     {"normal_functional(Tensor self, float mean=0.0, float std=1.0, *, Generator? generator=None)", Normal},
     {"bernoulli(Tensor self, *, Generator? generator=None)", Bernoulli},
-    {"bernoulli.p,float(Tensor self, float p=0.5, *, Generator? generator=None)", BernoulliOf},
+    {"bernoulli.p(Tensor self, float p, *, Generator? generator=None)", BernoulliOf},
+    {"bernoulli_.float(Tensor self, float p=0.5, *, Generator? generator=None)", BernoulliOf},
+    {"bernoulli_.Tensor(Tensor self, Tensor p, *, Generator? generator=None)", BernoulliOfEach},
 };
 #undef FACTORY_ARGS
 #undef LIKE_ARGS

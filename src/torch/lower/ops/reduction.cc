@@ -104,7 +104,10 @@ Result ArgExtreme(Call& c) {
 Operand AnyAllOf(Call& c, const Operand& x, const std::vector<int64_t>& axes, bool keep_dims) {
   const char* op_type = c.op_name() == "any" ? "ReduceMax" : "ReduceMin";
   Operand truth = c.b.Cast(x, DType::kBool);
-  Operand result = ExtremeOf(c, op_type, truth, axes, keep_dims);
+  // The largest of no integers is the smallest there is, which is not zero.
+  Operand result = c.op_name() == "any" && !c.b.Takes(op_type, DType::kBool)
+                       ? c.b.Greater(c.b.Reduce(op_type, c.b.Cast(truth, DType::kInt32), axes, keep_dims), 0)
+                       : ExtremeOf(c, op_type, truth, axes, keep_dims);
   return x.dtype() == DType::kUInt8 ? c.b.Cast(result, DType::kUInt8) : result;  // as PyTorch always had it
 }
 Result AnyAll(Call& c) { return AnyAllOf(c, c.Tensor(0), {}, false); }

@@ -1,23 +1,70 @@
 // Images at other sizes and places: interpolation, grid sampling, shuffles of pixels, folding.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "torch/lower/families.h"
+#include "torch/lower/ops/nearest.h"
 
 namespace ferry::torch {
 namespace {
 
 struct Resampling {
   std::vector<Scalar> sizes;    // of the spatial axes; empty when factors decide
-  std::vector<double> factors;  // empty when sizes decide
+  std::vector<double> factors;  // empty when sizes decide; both are given where factors only decide about places
   bool align_corners = false;
   bool antialias = false;
 };
 
+std::vector<Scalar> ScaledSizes(Call& c, const Operand& x, const std::vector<double>& factors);
+
+// Factors as ONNX has them, in float, never below what they stand for: what is too much is cut off.
+std::vector<float> FactorsUpwards(size_t rank, const std::vector<double>& factors) {
+  std::vector<float> upwards(rank - factors.size(), 1.0f);
+  for (double factor : factors) {
+    auto near = static_cast<float>(factor);
+    bool below = static_cast<double>(near) < factor;
+    upwards.push_back(below ? std::nextafter(near, std::numeric_limits<float>::infinity()) : near);
+  }
+  return upwards;
+}
+
+Operand ResizeByFactors(Call& c, const Operand& x, const std::vector<double>& factors, const Attributes& attributes) {
+  std::vector<float> upwards = FactorsUpwards(x.rank(), factors);
+  Operand y = c.b.Emit("Resize", {x, Operand(), c.b.Constant(Tensor::FromVector<float>(upwards))}, attributes);
+  size_t first = x.rank() - factors.size();
+  std::vector<Scalar> sizes;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    // Of such a factor the product with a size is exact.
+    if (factors[i] * 0x1p10 == std::floor(factors[i] * 0x1p10)) continue;
+    if (sizes.empty()) sizes = ScaledSizes(c, x, factors);
+    y = c.b.Slice(y, static_cast<int64_t>(first + i), Scalar(0), sizes[i]);
+  }
+  return y;
+}
+
+bool IsNearestInResize(const Operand& x, const Resampling& r) {
+  if (!r.factors.empty() && !r.sizes.empty()) return false;
+  for (double factor : r.factors)
+    if (!IsSameInResize(factor)) return false;
+  for (size_t i = 0; r.factors.empty() && i < r.sizes.size(); ++i) {
+    Dim from = x.dim(static_cast<int64_t>(x.rank() - r.sizes.size() + i));
+    bool known = from.known() && r.sizes[i].is_known() && *from.value > 0;
+    if (!known || !IsSameInResize(r.sizes[i].AsDouble() / static_cast<double>(*from.value))) return false;
+  }
+  return true;
+}
+
 Operand ResizeOf(Call& c, const Operand& x, const Resampling& r, const std::string& mode) {
   Attributes attributes = {{"mode", mode}};
   bool exact = c.op_name().find("exact") != std::string::npos;
+  if (mode == "nearest" && !IsNearestInResize(x, r)) {
+    std::vector<Stretching> axes;
+    for (const Scalar& size : r.sizes.empty() ? ScaledSizes(c, x, r.factors) : r.sizes) axes.push_back({size, {}});
+    for (size_t i = 0; i < r.factors.size(); ++i) axes.at(i).factor = r.factors[i];
+    return NearestOf(c.b, x, axes, exact);
+  }
   if (mode == "nearest") {
     attributes.push_back({"coordinate_transformation_mode", std::string(exact ? "half_pixel" : "asymmetric")});
     attributes.push_back({"nearest_mode", std::string(exact ? "round_prefer_ceil" : "floor")});
@@ -28,8 +75,8 @@ Operand ResizeOf(Call& c, const Operand& x, const Resampling& r, const std::stri
   }
   // PyTorch leaves out what lies outside the image and takes the rest for the whole.
   if (r.antialias) attributes.insert(attributes.end(), {{"antialias", int64_t{1}}, {"exclude_outside", int64_t{1}}});
-  size_t axes = r.sizes.empty() ? r.factors.size() : r.sizes.size();
-  if (!r.sizes.empty()) {
+  size_t axes = r.sizes.size();
+  if (r.factors.empty()) {
     std::vector<Scalar> sizes = r.sizes;
     if (c.b.opset() >= 18) {
       std::vector<int64_t> spatial(axes);
@@ -41,9 +88,7 @@ Operand ResizeOf(Call& c, const Operand& x, const Resampling& r, const std::stri
     }
     return c.b.Widened("Resize", {x, Operand(), Operand(), c.b.ShapeVector(sizes)}, attributes);
   }
-  std::vector<float> factors(x.rank() - axes, 1.0f);
-  for (double factor : r.factors) factors.push_back(static_cast<float>(factor));
-  return c.b.Emit("Resize", {x, Operand(), c.b.Constant(Tensor::FromVector<float>(factors))}, attributes);
+  return ResizeByFactors(c, x, r.factors, attributes);
 }
 
 // PyTorch's antialiasing takes the distance between pixels from the corners and their places from the halves; ONNX has
@@ -93,7 +138,10 @@ Result UpsampleVec(Call& c) {
   Resampling r{.sizes = c.Numbers(1), .align_corners = !nearest && c.Bool(2)};
   if (r.sizes.empty()) r.factors = Factors(c, nearest ? 2 : 3);
   // Between corners only the sizes matter, not the factors they came from.
-  if (r.align_corners && r.sizes.empty()) r.sizes = ScaledSizes(c, c.Tensor(0), r.factors);
+  if (r.align_corners && r.sizes.empty()) {
+    r.sizes = ScaledSizes(c, c.Tensor(0), r.factors);
+    r.factors.clear();
+  }
   r.antialias = c.op_name().ends_with("_aa");
   RequireOneMeaning(c, c.Tensor(0), r);
   return ResizeOf(c, c.Tensor(0), r, ModeOf(c));
@@ -106,14 +154,20 @@ Result Upsample(Call& c) {
   Resampling r{.sizes = c.Numbers(1), .align_corners = !nearest && c.Bool(2)};
   r.antialias = c.op_name().ends_with("_aa");
   RequireOneMeaning(c, x, r);
-  size_t first = nearest ? 2 : 3;
+  size_t first = nearest ? 2 : 3, quotients = 0;
   for (size_t i = 0; i < r.sizes.size(); ++i) {
-    if (c.IsNone(first + i)) continue;
+    if (c.IsNone(first + i)) {
+      ++quotients;
+      continue;
+    }
     Dim from = x.dim(static_cast<int64_t>(x.rank() - r.sizes.size() + i));
-    bool quotient = from.known() && r.sizes[i].is_known() &&
-                    c.Float(first + i) * static_cast<double>(*from.value) == r.sizes[i].AsDouble();
-    if (!quotient) c.Unsupported("a scale factor that is not the quotient of the sizes");
+    quotients += from.known() && r.sizes[i].is_known() &&
+                 c.Float(first + i) * static_cast<double>(*from.value) == r.sizes[i].AsDouble();
+    r.factors.push_back(c.Float(first + i));
   }
+  if (quotients == r.sizes.size() || r.align_corners) r.factors.clear();
+  bool mixed = !r.factors.empty() && r.factors.size() != r.sizes.size();
+  if (mixed || (!r.factors.empty() && !nearest)) c.Unsupported("a scale factor that is not the quotient of the sizes");
   return ResizeOf(c, x, r, ModeOf(c));
 }
 

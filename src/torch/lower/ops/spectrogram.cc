@@ -128,7 +128,39 @@ Result Istft(Call& c) {
   return single ? b.Squeeze(cut, {0}) : cut;
 }
 
+// Windows that are the same at every run: `shape` says how high they are at a place from 0 to 1.
+template <class Shape>
+Operand WindowOf(Call& c, size_t dtype_at, const Shape& shape) {
+  int64_t length = c.Int(0);
+  if (length < 0) c.Unsupported("a window has ", length, " elements");
+  RequireFewPositions(static_cast<double>(length));
+  auto last = static_cast<double>(c.Bool(1) ? length : length - 1);
+  std::vector<double> heights;
+  for (int64_t i = 0; i < length; ++i) heights.push_back(length == 1 ? 1 : shape(static_cast<double>(i) / last));
+  return c.b.Cast(c.b.Constant(Tensor::FromVector<double>(heights)), c.Type(dtype_at, DType::kFloat));
+}
+Result HannWindow(Call& c) {
+  return WindowOf(c, 2, [](double x) { return 0.5 - 0.5 * std::cos(2 * M_PI * x); });
+}
+Result HammingWindow(Call& c) {
+  double alpha = c.Float(2), beta = c.Float(3);
+  return WindowOf(c, 4, [=](double x) { return alpha - beta * std::cos(2 * M_PI * x); });
+}
+Result BlackmanWindow(Call& c) {
+  return WindowOf(c, 2, [](double x) { return 0.42 - 0.5 * std::cos(2 * M_PI * x) + 0.08 * std::cos(4 * M_PI * x); });
+}
+Result BartlettWindow(Call& c) {
+  return WindowOf(c, 2, [](double x) { return 1 - std::abs(2 * x - 1); });
+}
+
+#define WINDOW_ARGS "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None)"
 constexpr Rule kRules[] = {
+    {"hann_window.default,periodic(int window_length, bool periodic=True, " WINDOW_ARGS, HannWindow},
+    {"hamming_window.default,periodic,periodic_alpha,periodic_alpha_beta(int window_length, bool periodic=True, "
+     "float alpha=0.54, float beta=0.46, " WINDOW_ARGS,
+     HammingWindow},
+    {"blackman_window.default,periodic(int window_length, bool periodic=True, " WINDOW_ARGS, BlackmanWindow},
+    {"bartlett_window.default,periodic(int window_length, bool periodic=True, " WINDOW_ARGS, BartlettWindow},
     {"istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, "
      "bool normalized=False, bool? onesided=None, int? length=None, bool return_complex=False)",
      Istft, RuleKind::kPlain, kComplexToo},
@@ -140,6 +172,7 @@ constexpr Rule kRules[] = {
      "bool? return_complex=None, bool? align_to_window=None)",
      StftCentred},
 };
+#undef WINDOW_ARGS
 
 }  // namespace
 

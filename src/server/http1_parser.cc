@@ -35,6 +35,7 @@ class Parser : public http::basic_parser<true> {
 
  public:
   BodyLimit limit;
+  size_t came = 0;  // of the body
   std::shared_ptr<HttpRequest> request;
   bool expects_continue = false, is_old = false;
 
@@ -84,6 +85,7 @@ class Parser : public http::basic_parser<true> {
 
   size_t Append(string_view bytes, error_code& error) {
     error = {};
+    came = request->body.size() + bytes.size();
     if (bytes.size() > limit.bytes - request->body.size()) {
       error = http::error::body_limit;
       return 0;
@@ -148,7 +150,9 @@ size_t Http1Parser::FeedRequest(std::string_view bytes) {
 bool Http1Parser::has_header() const { return state_->parser->is_header_done(); }
 bool Http1Parser::is_done() const { return state_->parser->is_done(); }
 int Http1Parser::status() const { return state_->status; }
-HttpResponse Http1Parser::TooLarge() const { return state_->parser->limit.Refuse(*state_->parser->request); }
+HttpResponse Http1Parser::TooLarge() const {
+  return state_->parser->limit.Refuse(*state_->parser->request, state_->parser->came);
+}
 bool Http1Parser::keep_alive() const { return state_->parser->keep_alive(); }
 bool Http1Parser::is_old() const { return state_->parser->is_old; }
 bool Http1Parser::expects_continue() const { return state_->parser->expects_continue; }

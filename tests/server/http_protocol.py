@@ -292,6 +292,9 @@ class Inference(unittest.TestCase):
             self.assertIn(b" 400 ", answer.split(b"\r\n")[0])
             self.assertIn(b"request JSON size of 1000000000 bytes exceeds the maximum allowed input size of 67108864 bytes. Use "
                           b"--http-max-input-size to increase the limit.", answer)
+        with Server(BINARY, "--http-max-input-size=1000") as other, socket.create_connection(("127.0.0.1", other.http_port)) as raw:
+            raw.sendall(b"POST /v2/models/add_sub/infer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n800\r\n" + b" " * 2048)
+            self.assertIn(b"request JSON size of 2048 bytes exceeds the maximum allowed input size of 1000 bytes", raw.recv(1000))
         for json_bytes, text in ((0, b"Raw input has a byte_size (1000000000 bytes)"), (1 << 27, b"request JSON size of 134217728 bytes")):
             with socket.create_connection(("127.0.0.1", server.http_port)) as raw:
                 raw.sendall(b"POST /v2/models/add_sub/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n"

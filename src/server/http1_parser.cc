@@ -125,9 +125,10 @@ size_t Http1Parser::Feed(std::string_view bytes) {
 }
 
 size_t Http1Parser::FeedRequest(std::string_view bytes) {
-  // Whatever is still to come then has five bytes at least ("0", two ends of line), and Beast relies on it.
-  constexpr size_t kLeast = 5;
-  if (state_->too_few > 0 && bytes.size() < std::max(state_->too_few + 1, kLeast)) return 0;
+  // Of chunks, whatever is still to come has five bytes at least ("0", two ends of line), and Beast relies on it; of
+  // headers it may be the last end of line alone.
+  const size_t least = has_header() ? 5 : 2;
+  if (state_->too_few > 0 && bytes.size() < std::max(state_->too_few + 1, least)) return 0;
   state_->too_few = 0;
   size_t taken = 0;
   while (taken < bytes.size() && !state_->parser->is_done() && state_->status == 0) {

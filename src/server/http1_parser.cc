@@ -35,6 +35,7 @@ class Parser : public http::basic_parser<true> {
 
  public:
   BodyLimit limit;
+  size_t came = 0;  // of the body
   std::shared_ptr<HttpRequest> request;
   bool expects_continue = false, is_old = false;
 
@@ -84,6 +85,7 @@ class Parser : public http::basic_parser<true> {
 
   size_t Append(string_view bytes, error_code& error) {
     error = {};
+    came = request->body.size() + bytes.size();
     if (bytes.size() > limit.bytes - request->body.size()) {
       error = http::error::body_limit;
       return 0;
@@ -123,9 +125,10 @@ size_t Http1Parser::Feed(std::string_view bytes) {
 }
 
 size_t Http1Parser::FeedRequest(std::string_view bytes) {
-  // Whatever is still to come then has five bytes at least ("0", two ends of line), and Beast relies on it.
-  constexpr size_t kLeast = 5;
-  if (state_->too_few > 0 && bytes.size() < std::max(state_->too_few + 1, kLeast)) return 0;
+  // Of chunks, whatever is still to come has five bytes at least ("0", two ends of line), and Beast relies on it; of
+  // headers it may be the last end of line alone.
+  const size_t least = has_header() ? 5 : 2;
+  if (state_->too_few > 0 && bytes.size() < std::max(state_->too_few + 1, least)) return 0;
   state_->too_few = 0;
   size_t taken = 0;
   while (taken < bytes.size() && !state_->parser->is_done() && state_->status == 0) {
@@ -148,7 +151,9 @@ size_t Http1Parser::FeedRequest(std::string_view bytes) {
 bool Http1Parser::has_header() const { return state_->parser->is_header_done(); }
 bool Http1Parser::is_done() const { return state_->parser->is_done(); }
 int Http1Parser::status() const { return state_->status; }
-HttpResponse Http1Parser::TooLarge() const { return state_->parser->limit.Refuse(*state_->parser->request); }
+HttpResponse Http1Parser::TooLarge() const {
+  return state_->parser->limit.Refuse(*state_->parser->request, state_->parser->came);
+}
 bool Http1Parser::keep_alive() const { return state_->parser->keep_alive(); }
 bool Http1Parser::is_old() const { return state_->parser->is_old; }
 bool Http1Parser::expects_continue() const { return state_->parser->expects_continue; }

@@ -155,6 +155,7 @@ class Http2 : public Protocol, public Answered {
         stream->call->OnTick();
       }
     }
+    ResetEarly(now);
     if (!numbers.empty()) Flush();
   }
   // The end of its bytes is the end of the connection.
@@ -247,7 +248,19 @@ class Http2 : public Protocol, public Answered {
 
   // An answer before the request's end: the client need not go on.
   void StopReading(int32_t number, const Stream& stream) {
-    if (!stream.half_closed) early_.push_back(number);
+    if (!stream.half_closed) early_.emplace_back(number, connection_.loop().now());
+  }
+
+  // Not at once: there are clients that drop an answer which they have not read when the stream is reset.
+  void ResetEarly(std::chrono::steady_clock::time_point now) {
+    constexpr std::chrono::milliseconds kTimeToRead{500};
+    std::erase_if(early_, [&](const auto& entry) {
+      const Stream* stream = Find(entry.first);
+      if (!stream || stream->half_closed) return true;
+      if (now - entry.second < kTimeToRead || stream->sent < stream->out.size()) return false;
+      nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, entry.first, NGHTTP2_NO_ERROR);
+      return true;
+    });
   }
 
   void SubmitGrpcHeaders(int32_t number, Stream& stream) {
@@ -278,13 +291,6 @@ class Http2 : public Protocol, public Answered {
     if (!bytes.empty() && !closed_) connection_.Write(bytes);
     flushing_ = false;
     if (closed_) return;
-    if (!early_.empty() && connection_.backlog() == 0) {
-      for (int32_t number : early_)
-        if (Stream* stream = Find(number); stream && !stream->half_closed && stream->sent == stream->out.size())
-          nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, number, NGHTTP2_NO_ERROR);
-      early_.clear();
-      return Flush();
-    }
     if (!nghttp2_session_want_read(session_) && !nghttp2_session_want_write(session_)) failed_ = true;
     if ((draining_ && streams_.empty() && connection_.backlog() == 0) || failed_) connection_.CloseWhenWritten();
   }
@@ -435,7 +441,8 @@ class Http2 : public Protocol, public Answered {
     std::string& body = stream.request->body;
     if (bytes.size() > most - std::min(most, body.size())) {
       stream.refused = true;
-      HttpResponse refusal = stream.is_grpc ? HttpResponse() : stream.limit.Refuse(*stream.request);
+      HttpResponse refusal =
+          stream.is_grpc ? HttpResponse() : stream.limit.Refuse(*stream.request, body.size() + bytes.size());
       std::string().swap(body);
       if (stream.is_grpc)
         return Finish(number, Code::kExhausted, Cat("the message is larger than the allowed ", most, " bytes"));
@@ -516,7 +523,7 @@ class Http2 : public Protocol, public Answered {
   Connection& connection_;
   nghttp2_session* session_ = nullptr;
   std::map<int32_t, Stream> streams_;
-  std::vector<int32_t> early_;
+  std::vector<std::pair<int32_t, std::chrono::steady_clock::time_point>> early_;
   Allowance resets_{1000, 50}, controls_{10'000, 1000};
   bool receiving_ = false, flushing_ = false, failed_ = false, closed_ = false, draining_ = false, noticed_ = false;
 };

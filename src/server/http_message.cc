@@ -36,9 +36,9 @@ BodyLimit BodyLimitOf(const HttpRequest& request, size_t most_body, size_t most_
   return *json == 0 ? BodyLimit{Kind::kRaw, most_body} : BodyLimit{Kind::kBinary, std::max(most_body, most_binary)};
 }
 
-HttpResponse BodyLimit::Refuse(const HttpRequest& request) const {
+HttpResponse BodyLimit::Refuse(const HttpRequest& request, size_t came) const {
   // What came in chunks is at least so large.
-  const uint64_t size = std::max(NumberIn(request, "content-length").value_or(0), uint64_t{request.body.size()});
+  const uint64_t size = std::max(NumberIn(request, "content-length").value_or(0), uint64_t{came});
   constexpr const char* kAdvice = " bytes. Use --http-max-input-size to increase the limit.";
   switch (kind) {
     case Kind::kJson:

@@ -40,7 +40,8 @@ struct HttpResponse {
 struct BodyLimit {
   enum class Kind { kJson, kRaw, kPacked, kBinary } kind = Kind::kJson;
   size_t bytes = 0;
-  HttpResponse Refuse(const HttpRequest& request) const;  // what a larger one is answered
+  // What a larger one is answered, of which so much has come.
+  HttpResponse Refuse(const HttpRequest& request, size_t came) const;
 };
 BodyLimit BodyLimitOf(const HttpRequest& request, size_t most_body, size_t most_binary);
 

@@ -146,6 +146,22 @@ class Hostile(unittest.TestCase):
         time.sleep(0.3)
         self.assertLess(self.memory(), before + 100_000)
 
+    def test_early_answers(self):
+        """Who sends too much has time to read why, and is stopped then."""
+        with Server(BINARY, "--http-max-input-size=1000", repository=self.folder.name) as server:
+            connection = self.connect(server.http_port)
+            connection.sendall(PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, END_HEADERS, 1, request_headers()) + frame(0, 0, 1, b" " * 2000))
+            data, begun, reset = b"", time.time(), False
+            while not reset and time.time() - begun < 5:
+                data += connection.recv(65536)
+                reset = any(kind == RST_STREAM for kind, _, _, _ in frames(data))
+                if reset:
+                    self.assertGreater(time.time() - begun, 0.4)
+            self.assertTrue(reset)
+            self.assertIn(b"request JSON size of 2000 bytes exceeds", data)
+            connection.sendall(frame(HEADERS, END_STREAM | END_HEADERS, 3, request_headers(b"/v2/health/live", b"GET")))
+            self.assertIn(b'{"live": true}', connection.recv(65536))
+
     def test_bombs(self):
         before = self.memory()
         bomb = gzip.compress(b"0" * (MEGABYTES << 20), 1)

@@ -7,6 +7,7 @@ import socket
 import struct
 import sys
 import tempfile
+import time
 import unittest
 import zlib
 from multiprocessing import shared_memory
@@ -292,6 +293,9 @@ class Inference(unittest.TestCase):
             self.assertIn(b" 400 ", answer.split(b"\r\n")[0])
             self.assertIn(b"request JSON size of 1000000000 bytes exceeds the maximum allowed input size of 67108864 bytes. Use "
                           b"--http-max-input-size to increase the limit.", answer)
+        with Server(BINARY, "--http-max-input-size=1000") as other, socket.create_connection(("127.0.0.1", other.http_port)) as raw:
+            raw.sendall(b"POST /v2/models/add_sub/infer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n800\r\n" + b" " * 2048)
+            self.assertIn(b"request JSON size of 2048 bytes exceeds the maximum allowed input size of 1000 bytes", raw.recv(1000))
         for json_bytes, text in ((0, b"Raw input has a byte_size (1000000000 bytes)"), (1 << 27, b"request JSON size of 134217728 bytes")):
             with socket.create_connection(("127.0.0.1", server.http_port)) as raw:
                 raw.sendall(b"POST /v2/models/add_sub/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n"
@@ -317,6 +321,20 @@ class Inference(unittest.TestCase):
         status, headers, data = infer("identity_fp32", body, array.tobytes())
         self.assertEqual(status, 200, data[:200])
         self.assertEqual(data[int(headers["inference-header-content-length"]):], array.tobytes())
+
+    def test_requests_in_pieces(self):
+        body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1] * 4}]}).encode()
+        post = b"POST /v2/models/identity_fp32/infer HTTP/1.1\r\nHost: x\r\n"
+        for text in (b"GET /v2 HTTP/1.1\r\nHost: x\r\n\r\n", post + b"Content-Length: %d\r\n\r\n%s" % (len(body), body),
+                     b"\r\n" + post + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)):
+            with socket.create_connection(("127.0.0.1", server.http_port), timeout=5) as raw:
+                raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                for last in range(1, min(len(text), 60)):  # of which so many bytes come by themselves
+                    raw.sendall(text[:-last])
+                    time.sleep(0.002)
+                    for i in range(last, 0, -1):
+                        raw.sendall(text[-i:][:1])
+                    self.assertIn(b" 200 OK", raw.recv(4096), text[-last:])
 
     def test_chunks_and_continue(self):
         text = json.dumps(add()).encode()

@@ -9,9 +9,18 @@ ROOMS = ("src include tests docs scripts cmake bench bindings examples base tens
 NAME = re.compile(r"(?<![\w./<-])((?:" + "|".join(ROOMS) + r")/[\w./-]+\.(?:cc|h|hpp|cmake|py|sh|md))\b")
 
 
+def files():
+    """Those of the repository; where there is no git, all that no build made."""
+    try:
+        yield from subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True).stdout.split()
+    except (OSError, subprocess.CalledProcessError):
+        for folder, folders, names in os.walk("."):
+            folders[:] = [name for name in folders if not name.startswith(("build-", ".git")) and (folder, name) != (".", "build")]
+            yield from (os.path.relpath(os.path.join(folder, name)) for name in names)
+
+
 def texts():
-    files = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True).stdout.split()
-    for path in files:
+    for path in files():
         if path.startswith("src/doctor/targets/"):
             continue  # other projects' files
         if path.endswith(".md"):

@@ -101,7 +101,7 @@ HWY_INLINE Floats ScoreOf(const SoftmaxRow& row, Floats x, Floats mask, const ui
 HWY_INLINE Floats Score(const SoftmaxRow& row, int64_t i, Floats scale) {
   const FloatTag d;
   return ScoreOf(row, hn::LoadU(d, row.x + i), row.mask ? hn::LoadU(d, row.mask + i) : hn::Zero(d),
-                 reinterpret_cast<const uint8_t*>(row.flags) + i, scale);
+                 row.flags ? reinterpret_cast<const uint8_t*>(row.flags) + i : nullptr, scale);
 }
 HWY_INLINE Floats ScorePart(const SoftmaxRow& row, int64_t i, Floats scale) {
   const FloatTag d;
